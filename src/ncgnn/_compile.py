@@ -5,12 +5,17 @@ Floating-point results must not depend on the machine's mood, so ``fastmath`` is
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
@@ -30,3 +35,51 @@ def parallel(function: Function) -> Function:
 def thread_count() -> int:
     """How many threads the parallel loops of this process use."""
     return int(numba.get_num_threads())
+
+
+def balanced_blocks(work_before: NDArray[np.int64], least_work: int = 1 << 15) -> NDArray[np.int64]:
+    """Cut rows into consecutive blocks of about equal work, several for each thread.
+
+    Args:
+        work_before: Work of all rows before each row, [rows + 1]. Every row costs one unit more.
+        least_work: Below this much work another thread does not pay.
+
+    Returns:
+        Block boundaries, from 0 to the number of rows.
+    """
+    rows = len(work_before) - 1
+    total = int(work_before[-1]) + rows
+    parts = max(1, min(rows, total // least_work, thread_count() * 16))
+    goals = np.linspace(0, total, parts + 1)
+    low, high = np.zeros(parts + 1, dtype=np.int64), np.full(parts + 1, rows)
+    while np.any(low < high):
+        middle = (low + high) // 2
+        enough = work_before[middle] + middle >= goals
+        high = np.where(enough, middle, high)
+        low = np.where(enough, low, np.minimum(middle + 1, high))
+    low[0], low[-1] = 0, rows
+    return low
+
+
+def even_blocks(rows: int) -> NDArray[np.int64]:
+    """Blocks of rows that all cost the same."""
+    parts = max(1, min(rows >> 15, thread_count() * 4))
+    return np.linspace(0, rows, parts + 1).astype(np.int64)
+
+
+def over_blocks(blocks: NDArray[np.int64], work: Callable[[int, int], None]) -> None:
+    """Call ``work(first_row, end_row)`` for every block, on all threads.
+
+    The work must be compiled code, which runs without the interpreter lock. Blocks are handed out
+    as threads become free; unlike OpenMP, this neither competes with torch's threads for cores
+    while idle nor breaks in forked processes.
+    """
+    spans = [(int(a), int(b)) for a, b in pairwise(blocks)]
+    threads = min(thread_count(), len(spans))
+    if threads <= 1:
+        for first, end in spans:
+            work(first, end)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for done in [pool.submit(work, first, end) for first, end in spans]:
+            done.result()

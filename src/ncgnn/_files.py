@@ -10,11 +10,11 @@ from typing import IO, TYPE_CHECKING
 from uuid import uuid4
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 
 @contextmanager
-def atomic_write(path: Path | str) -> Iterator[IO[bytes]]:
+def atomic_write(path: Path | str) -> Generator[IO[bytes]]:
     """Open ``path`` for writing; it appears, complete, only when the block ends without an error.
 
     The bytes go to a temporary file in the same folder, are flushed to the disk, and the file is

@@ -1,0 +1,320 @@
+"""The immutable graph that everything else works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ncgnn.errors import InputError
+from ncgnn.graph import _validate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+    from scipy.sparse import csr_array
+
+    Features = csr_array[Any] | NDArray[Any]
+
+SelfLoops = Literal["keep", "drop"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph:
+    """A graph with features and labels, whose arrays cannot be written to.
+
+    The adjacency is CSR over incoming edges: the neighbours of node ``i`` are the sources of the
+    edges that end in it, ``indices[indptr[i]:indptr[i + 1]]``, sorted and without duplicates. An
+    undirected graph stores both directions.
+
+    Use the constructors (:meth:`from_edge_index`, :meth:`from_csr`, :meth:`from_scipy`,
+    :meth:`from_pyg`, :meth:`from_networkx`), which check what they are given.
+
+    Attributes:
+        indptr: Row starts, int64 [n + 1].
+        indices: Sources of incoming edges, int32 (int64 beyond 2³¹ nodes).
+        labels: Class per node, int64 [n], -1 = unlabelled.
+        num_classes: Number of classes, also those without a node.
+        features: Dense [n, d] or sparse CSR, float32 or float64; None when there are none.
+        node_ids: The user's identifiers, one per node; None means 0 … n-1.
+        class_names: One name per class, or None.
+        name: A short name for tables and files.
+        origin: Where the graph came from and what was done to it.
+        shipped_splits: Splits that its authors publish, as arrays under the keys of the npz format.
+        merged_duplicates: How many repeated edges were merged when the graph was built.
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32] | NDArray[np.int64]
+    labels: NDArray[np.int64]
+    num_classes: int
+    features: Features | None = None
+    node_ids: NDArray[Any] | None = None
+    class_names: tuple[str, ...] | None = None
+    name: str = "graph"
+    origin: str = ""
+    shipped_splits: Mapping[str, NDArray[Any]] = field(default_factory=dict[str, "NDArray[Any]"])
+    merged_duplicates: int = 0
+
+    def __post_init__(self) -> None:
+        splits = {key: _frozen(value) for key, value in self.shipped_splits.items()}
+        frozen: dict[str, Any] = {
+            "indptr": _frozen(self.indptr),
+            "indices": _frozen(self.indices),
+            "labels": _frozen(self.labels),
+            "features": None if self.features is None else _frozen_features(self.features),
+            "node_ids": None if self.node_ids is None else _frozen(self.node_ids),
+            "shipped_splits": MappingProxyType(splits),
+        }
+        for key, value in frozen.items():
+            object.__setattr__(self, key, value)
+
+    @classmethod
+    def from_csr(
+        cls,
+        indptr: ArrayLike,
+        indices: ArrayLike,
+        *,
+        labels: ArrayLike | None = None,
+        features: Any = None,
+        num_classes: int | None = None,
+        node_ids: ArrayLike | None = None,
+        class_names: Sequence[str] | None = None,
+        name: str = "graph",
+        origin: str = "",
+        shipped_splits: Mapping[str, ArrayLike] | None = None,
+        self_loops: SelfLoops = "keep",
+        require_labels: bool = True,
+    ) -> Graph:
+        """Build a graph from CSR arrays over incoming edges.
+
+        Args:
+            indptr: Row starts [n + 1].
+            indices: Sources of the incoming edges of each row; sorted and merged if they are not.
+            labels: Class per node [n], -1 = unlabelled.
+            features: Array, tensor or scipy sparse matrix [n, d].
+            num_classes: Number of classes; by default the largest label plus one.
+            node_ids: Identifier per node.
+            class_names: Name per class.
+            name: Name for tables and files.
+            origin: Where the graph came from.
+            shipped_splits: Published splits, by npz key.
+            self_loops: ``"keep"`` them or ``"drop"`` them. Metrics never count a node as its own
+                neighbour either way; models see what is kept.
+            require_labels: Whether a graph without any label is an error.
+
+        Raises:
+            InputError: With one sentence on what is wrong and what to do.
+        """
+        from ncgnn.graph._build import canonical_csr, canonical_features
+
+        starts, sources = np.asarray(indptr), np.asarray(indices)
+        num_nodes = _validate.check_node_count(_validate.check_csr(starts, sources))
+        rows, columns, duplicates = canonical_csr(
+            starts, sources, drop_self_loops=self_loops == "drop"
+        )
+        classes = np.full(num_nodes, -1) if labels is None else labels
+        checked = _validate.check_labels(classes, num_nodes)
+        if require_labels:
+            _validate.check_some_labelled(checked)
+        names = None if class_names is None else tuple(class_names)
+        matrix = None if features is None else canonical_features(features)
+        return cls(
+            indptr=rows,
+            indices=columns,
+            labels=checked,
+            num_classes=_validate.check_class_count(checked, num_classes, names),
+            features=None if matrix is None else _validate.check_features(matrix, num_nodes),
+            node_ids=None if node_ids is None else _node_ids(node_ids, num_nodes),
+            class_names=names,
+            name=name,
+            origin=origin,
+            shipped_splits={k: np.asarray(v) for k, v in (shipped_splits or {}).items()},
+            merged_duplicates=duplicates,
+        )
+
+    @classmethod
+    def from_edge_index(
+        cls, edge_index: Any, *, num_nodes: int | None = None, **fields: Any
+    ) -> Graph:
+        """Build a graph from an array or tensor [2, E] of sources and targets.
+
+        Args:
+            edge_index: Row 0 the sources, row 1 the targets; both directions if undirected.
+            num_nodes: Number of nodes; by default from the labels, the features or the edges.
+            **fields: As in :meth:`from_csr`.
+        """
+        from ncgnn.graph._build import count_nodes, csr_from_edges
+
+        edges = np.asarray(edge_index)
+        count = count_nodes(edges, num_nodes, fields.get("labels"), fields.get("features"))
+        _validate.check_node_count(count)
+        _validate.check_edges(edges, count)
+        indptr, indices = csr_from_edges(edges, count)
+        graph = cls.from_csr(indptr, indices, **fields)
+        return replace(graph, merged_duplicates=edges.shape[1] - len(indices))
+
+    @classmethod
+    def from_scipy(cls, adjacency: Any, **fields: Any) -> Graph:
+        """Build a graph from a scipy sparse matrix: entry (i, j) is an edge from i to j.
+
+        Args:
+            adjacency: Square sparse matrix; explicit zeros are no edges.
+            **fields: As in :meth:`from_csr`.
+        """
+        from ncgnn.graph._build import incoming_csr
+
+        return cls.from_csr(*incoming_csr(adjacency), **fields)
+
+    @classmethod
+    def from_pyg(cls, data: Any, **fields: Any) -> Graph:
+        """Build a graph from a PyG ``Data``; fields given here win over those of ``data``."""
+        from ncgnn.graph._convert import fields_of_pyg
+
+        return cls.from_edge_index(**(fields_of_pyg(data) | fields))
+
+    @classmethod
+    def from_networkx(cls, graph: Any, **fields: Any) -> Graph:
+        """Build a graph from NetworkX; see :func:`ncgnn.graph._convert.fields_of_networkx`."""
+        from ncgnn.graph._convert import fields_of_networkx
+
+        return cls.from_edge_index(**(fields_of_networkx(graph, **fields)))
+
+    def to_pyg(self, *, sparse_features: bool = False) -> Any:
+        """Return a PyG ``Data`` with ``edge_index``, ``x``, ``y`` and published masks.
+
+        Args:
+            sparse_features: Give sparse features as a torch CSR tensor instead of a dense one.
+        """
+        from ncgnn.graph._convert import pyg_of_graph
+
+        return pyg_of_graph(self, sparse_features=sparse_features)
+
+    def to_scipy(self) -> csr_array[Any]:
+        """Return the adjacency as a scipy CSR matrix of float32 ones, row = target."""
+        from scipy.sparse import csr_array
+
+        ones = np.ones(len(self.indices), dtype=np.float32)
+        return csr_array((ones, self.indices, self.indptr), shape=(self.num_nodes, self.num_nodes))
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.indptr) - 1
+
+    @property
+    def num_entries(self) -> int:
+        """Number of stored (directed) edges, self-loops included."""
+        return len(self.indices)
+
+    @property
+    def num_edges(self) -> int:
+        """Undirected edges when every edge is stored both ways, directed ones otherwise."""
+        if self.is_directed:
+            return self.num_entries
+        return (self.num_entries + self.num_self_loops) // 2
+
+    @property
+    def num_features(self) -> int:
+        """Number of features per node."""
+        return 0 if self.features is None else int(self.features.shape[1])
+
+    @cached_property
+    def self_loops(self) -> NDArray[np.bool_]:
+        """Per node, whether it has an edge to itself."""
+        looped = np.zeros(self.num_nodes, dtype=bool)
+        looped[self.indices[self.indices == self.targets]] = True
+        looped.flags.writeable = False
+        return looped
+
+    @property
+    def num_self_loops(self) -> int:
+        """How many nodes have an edge to themselves."""
+        return int(np.count_nonzero(self.self_loops))
+
+    @cached_property
+    def is_directed(self) -> bool:
+        """Whether some edge is stored in one direction only."""
+        outgoing = self.reverse()
+        return not (
+            np.array_equal(self.indptr, outgoing.indptr)
+            and np.array_equal(self.indices, outgoing.indices)
+        )
+
+    @property
+    def degrees(self) -> NDArray[np.int64]:
+        """Number of incoming edges per node, self-loops included."""
+        return np.diff(self.indptr)
+
+    @property
+    def targets(self) -> NDArray[Any]:
+        """The target of every stored edge, in the order of ``indices``."""
+        return np.repeat(np.arange(self.num_nodes, dtype=self.indices.dtype), self.degrees)
+
+    @property
+    def num_unlabelled(self) -> int:
+        """Number of nodes without a label."""
+        return int(np.count_nonzero(self.labels < 0))
+
+    def neighbors(self, node: int) -> NDArray[Any]:
+        """Sources of the edges that end in ``node``."""
+        if not 0 <= node < self.num_nodes:
+            raise InputError(f"there is no node {node}: the graph has {self.num_nodes} nodes.")
+        return self.indices[self.indptr[node] : self.indptr[node + 1]]
+
+    def edge_index(self) -> NDArray[np.int64]:
+        """The edges as int64 [2, E], sources above targets, ordered by target."""
+        return np.stack([self.indices, self.targets]).astype(np.int64)
+
+    def reverse(self) -> Graph:
+        """The same graph with every edge turned round, so that rows list outgoing edges."""
+        matrix = self.to_scipy().T.tocsr()
+        return replace(self, indptr=matrix.indptr.astype(np.int64), indices=matrix.indices)
+
+    def with_labels(self, labels: ArrayLike, num_classes: int | None = None) -> Graph:
+        """The same graph with other labels, for example a model's predictions."""
+        checked = _validate.check_labels(labels, self.num_nodes)
+        count = self.num_classes if num_classes is None else num_classes
+        _validate.check_class_count(checked, count, None)
+        names = self.class_names if count == self.num_classes else None
+        return replace(self, labels=checked, num_classes=count, class_names=names)
+
+    def __repr__(self) -> str:
+        return (
+            f"Graph({self.name!r}, nodes={self.num_nodes}, entries={self.num_entries}, "
+            f"features={self.num_features}, classes={self.num_classes})"
+        )
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """A read-only array; one that somebody could still write to is copied."""
+    if array.flags.writeable or not array.flags.c_contiguous:
+        array = array.copy(order="C")
+        array.flags.writeable = False
+    return array
+
+
+def _frozen_features(features: Features) -> Features:
+    if isinstance(features, np.ndarray):
+        return _frozen(features)
+    from scipy.sparse import csr_array
+
+    parts = (_frozen(features.data), _frozen(features.indices), _frozen(features.indptr))
+    return csr_array(parts, shape=features.shape)
+
+
+def _node_ids(node_ids: ArrayLike, num_nodes: int) -> NDArray[Any]:
+    ids = np.asarray(node_ids)
+    if ids.dtype == object:
+        ids = np.asarray([str(value) for value in ids])
+    if ids.shape != (num_nodes,):
+        raise InputError(
+            f"node_ids have shape {list(ids.shape)}; expected one per node, {num_nodes}."
+        )
+    if len(np.unique(ids)) != num_nodes:
+        raise InputError("node_ids contain the same identifier twice; make them unique.")
+    return ids

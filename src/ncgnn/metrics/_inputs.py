@@ -1,0 +1,58 @@
+"""What every metric does first: find the graph, the labels and the number of classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ncgnn.graph import Graph, as_graph
+from ncgnn.graph._validate import check_class_count, check_labels, check_some_labelled
+from ncgnn.metrics._neighborhoods import compact_classes
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from ncgnn.graph import GraphLike
+
+
+class Labelled(NamedTuple):
+    """A graph with the labels that a metric is to be computed for."""
+
+    graph: Graph
+    labels: NDArray[np.int64]
+    classes: NDArray[Any]
+    num_classes: int
+
+
+def labelled(
+    graph: GraphLike, labels: ArrayLike | None = None, num_classes: int | None = None
+) -> Labelled:
+    """Resolve the arguments that all metrics share.
+
+    Args:
+        graph: Anything that :func:`ncgnn.graph.as_graph` takes.
+        labels: True labels or predictions [n], -1 = unlabelled; by default the graph's own.
+        num_classes: Number of classes; by default the graph's.
+    """
+    if not isinstance(graph, Graph):
+        graph = as_graph(graph, labels, num_classes=num_classes)
+        labels = None
+    count = graph.num_classes if num_classes is None else num_classes
+    if labels is None:
+        chosen = graph.labels
+    else:
+        if hasattr(labels, "detach"):
+            labels = labels.detach().cpu()  # type: ignore[union-attr]
+        chosen = check_labels(np.asarray(labels), graph.num_nodes)
+        if graph.labels.max() < 0 and num_classes is None:
+            count = max(count, int(chosen.max()) + 1)
+    check_some_labelled(chosen)
+    check_class_count(chosen, count, None)
+    return Labelled(graph, chosen, compact_classes(chosen, count), count)
+
+
+def mean(values: NDArray[np.floating[Any]]) -> float:
+    """Mean over the nodes where a metric is defined; NaN when it is defined nowhere."""
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if defined.size else float("nan")

@@ -1,0 +1,183 @@
+"""The neighbourhoods of a graph, prepared once and counted for any labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ncgnn._compile import balanced_blocks, over_blocks
+from ncgnn.errors import InputError
+from ncgnn.metrics import _one_hop, _within_hops
+from ncgnn.metrics._bits import PACKED_CLASSES, packed_units
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ncgnn.graph import Graph
+
+#: Whether a node counts in its own neighbourhood ("closed") or not ("open").
+Neighborhood = Literal["closed", "open"]
+
+#: Default number of bytes that a stored pattern of k-hop neighbourhoods may take.
+MEMORY_BUDGET = 2 * 1024**3
+
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """What the labels in each node's neighbourhood add up to.
+
+    Attributes:
+        size: Number of labelled nodes.
+        top: Count of the commonest label.
+        same: Count of the node's own label; zero for an unlabelled node.
+        surprise: Sum of count · log2(count) over the classes; empty unless asked for.
+        matrix: All counts [n, C]; empty unless asked for.
+    """
+
+    size: NDArray[np.int32]
+    top: NDArray[np.int32]
+    same: NDArray[np.int32]
+    surprise: NDArray[np.float64]
+    matrix: NDArray[np.int32]
+
+
+class Neighborhoods:
+    """The nodes within ``hops`` steps of each node, following edges backwards.
+
+    Args:
+        graph: The graph; its labels play no part.
+        hops: Number of steps, at least one.
+        memory_budget: Bytes that may be spent on storing the neighbourhoods. Stored ones are
+            counted faster; others are searched again on every count, in memory proportional to the
+            graph. One hop is stored already: it is the adjacency.
+
+    Attributes:
+        stored: Whether the neighbourhoods are stored.
+        num_members: Number of (node, member) pairs, where it is known.
+    """
+
+    def __init__(self, graph: Graph, hops: int = 1, *, memory_budget: int = 0) -> None:
+        if hops < 1:
+            raise InputError(f"hops is {hops}; it must be at least 1.")
+        self.hops = hops
+        self.num_members: int | None = None
+        self._loops = graph.self_loops if graph.num_self_loops else _read_only(np.zeros(0, bool))
+        self._indptr, self._indices = graph.indptr, graph.indices
+        self.stored = hops == 1
+        if hops == 1:
+            self._blocks = balanced_blocks(self._indptr)
+            return
+        self._prepare_search()
+        if memory_budget > 0:
+            self._store(memory_budget)
+
+    def _prepare_search(self) -> None:
+        degrees = np.diff(self._indptr)
+        # Work of the second hop; further hops are assumed to spread alike.
+        walks = np.concatenate([[0], np.cumsum(degrees[self._indices])])[self._indptr]
+        self._blocks = balanced_blocks(walks)
+        rows = _within_hops.largest_rows(self._indptr, self._indices.nbytes)
+        self._row_sets = _within_hops.bit_rows(self._indptr, self._indices, rows)
+        self._set_of_row = np.full(len(degrees), -1, dtype=np.int32)
+        self._set_of_row[rows] = np.arange(len(rows))
+
+    def _store(self, memory_budget: int) -> None:
+        search = (self._indptr, self._indices, self.hops, self._set_of_row, self._row_sets)
+        sizes = np.zeros(len(self._indptr) - 1, dtype=np.int64)
+        over_blocks(self._blocks, lambda a, b: _within_hops.pattern_sizes(*search, a, b, sizes))
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        self.num_members = int(starts[-1])
+        if self.num_members * self._indices.itemsize + starts.nbytes > memory_budget:
+            return
+        members = np.empty(self.num_members, dtype=self._indices.dtype)
+        over_blocks(
+            self._blocks, lambda a, b: _within_hops.fill_pattern(*search, a, b, starts, members)
+        )
+        self._indptr, self._indices = _read_only(starts), _read_only(members)
+        # Every node is a member of its own row.
+        self._loops = _read_only(np.ones(len(sizes), dtype=bool))
+        self._blocks = balanced_blocks(starts)
+        self.stored = True
+
+    def pattern(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """The stored neighbourhoods as CSR, each node in its own row where it was stored so."""
+        if not self.stored:
+            raise InputError("the neighbourhoods are not stored; give a larger memory_budget.")
+        return self._indptr, self._indices
+
+    def count(
+        self,
+        classes: NDArray[Any],
+        num_classes: int,
+        neighborhood: Neighborhood = "closed",
+        *,
+        surprise: bool = False,
+        matrix: bool = False,
+        same: bool = True,
+    ) -> LabelCounts:
+        """Count the labels in every neighbourhood.
+
+        Args:
+            classes: From :func:`compact_classes`.
+            num_classes: Number of classes.
+            neighborhood: ``"closed"`` or ``"open"``.
+            surprise: Also fill :attr:`LabelCounts.surprise`.
+            matrix: Also fill :attr:`LabelCounts.matrix`.
+            same: Fill :attr:`LabelCounts.same`; leaving it out saves a little time.
+        """
+        if neighborhood not in ("closed", "open"):
+            raise InputError(f"neighborhood is '{neighborhood}'; choose 'closed' or 'open'.")
+        n = len(classes)
+        counts = LabelCounts(
+            size=np.empty(n, dtype=np.int32),
+            top=np.empty(n, dtype=np.int32),
+            same=np.empty(n if same else 0, dtype=np.int32),
+            surprise=np.empty(n if surprise else 0),
+            matrix=np.empty((n, num_classes) if matrix else (0, 0), dtype=np.int32),
+        )
+        self._fill(counts, classes, num_classes, neighborhood == "closed")
+        return counts
+
+    def _fill(self, to: LabelCounts, classes: NDArray[Any], num_classes: int, closed: bool) -> None:
+        results = (to.size, to.top, to.same)
+        extras = (to.surprise, to.matrix)
+        if not self.stored:
+            sets = (self._set_of_row, self._row_sets, self._label_sets(classes, num_classes))
+            search = (self._indptr, self._indices, self.hops, classes, num_classes, closed, *sets)
+            over_blocks(
+                self._blocks,
+                lambda a, b: _within_hops.count_within(*search, a, b, *results, *extras),
+            )
+            return
+        rows = (self._indptr, self._indices, self._loops)
+        if num_classes <= PACKED_CLASSES and not any(len(extra) for extra in extras):
+            given = (*rows, classes, packed_units(num_classes), num_classes, closed)
+            over_blocks(self._blocks, lambda a, b: _one_hop.count_packed(*given, a, b, *results))
+        else:
+            plain = (*rows, classes, num_classes, closed)
+            over_blocks(
+                self._blocks, lambda a, b: _one_hop.count_rows(*plain, a, b, *results, *extras)
+            )
+
+    def _label_sets(self, classes: NDArray[Any], num_classes: int) -> NDArray[np.uint64]:
+        words = (len(classes) + 63) // 64
+        if (num_classes + 1) * words * 8 > max(self._indices.nbytes, 1 << 20):
+            return np.zeros((0, 0), dtype=np.uint64)
+        return _within_hops.class_sets(classes, num_classes)
+
+
+def compact_classes(labels: NDArray[np.int64], num_classes: int) -> NDArray[Any]:
+    """Labels in the smallest type the kernels know, with ``num_classes`` for unlabelled."""
+    classes = labels.astype(np.uint8 if num_classes <= 255 else np.int32)
+    if labels.size and labels.min() < 0:
+        classes[labels < 0] = num_classes
+    return classes
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    # Compiled code is specialised on whether an array can be written to; the arrays of a graph
+    # cannot, so those that stand in for them must not either.
+    array.flags.writeable = False
+    return array
