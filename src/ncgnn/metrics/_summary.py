@@ -99,36 +99,36 @@ def analyze(
     """
     given = labelled(graph, labels, num_classes)
     same = (given.graph, given.labels)
-    classes = {"num_classes": given.num_classes}
+    count = given.num_classes
     per_node = {
-        "nh_open": node_homophily(*same, **classes),
-        "nh_closed": node_homophily(*same, neighborhood="closed", **classes),
+        "nh_open": node_homophily(*same, num_classes=count),
+        "nh_closed": node_homophily(*same, neighborhood="closed", num_classes=count),
     }
-    for count in hops:
-        counts = Neighborhoods(given.graph, count).count(
-            given.classes, given.num_classes, surprise=True, same=False
+    for k in hops:
+        counts = Neighborhoods(given.graph, k).count(
+            given.classes, count, surprise=True, same=False
         )
-        per_node[f"nc_{count}"] = confusion_of_counts(counts, given.num_classes)
-        per_node[f"entropy_{count}"] = entropy_of_counts(counts)
+        per_node[f"nc_{k}"] = confusion_of_counts(counts, count)
+        per_node[f"entropy_{k}"] = entropy_of_counts(counts)
     means = {key: mean(values) for key, values in per_node.items()}
     means |= {
-        "edge_homophily": edge_homophily(*same, **classes),
-        "class_insensitive_homophily": class_insensitive_homophily(*same, **classes),
-        "adjusted_homophily": adjusted_homophily(*same, **classes),
-        "label_informativeness": label_informativeness(*same, **classes),
-        "label_informativeness_node": label_informativeness(*same, kind="node", **classes),
+        "edge_homophily": edge_homophily(*same, num_classes=count),
+        "class_insensitive_homophily": class_insensitive_homophily(*same, num_classes=count),
+        "adjusted_homophily": adjusted_homophily(*same, num_classes=count),
+        "label_informativeness": label_informativeness(*same, num_classes=count),
+        "label_informativeness_node": label_informativeness(*same, kind="node", num_classes=count),
     }
-    highs = {count: confusion_masks(per_node[f"nc_{count}"], threshold)[1] for count in hops}
+    highs = {k: confusion_masks(per_node[f"nc_{k}"], threshold)[1] for k in hops}
     return Analysis(
-        graph=given.graph if labels is None else given.graph.with_labels(*same[1:], **classes),
+        graph=given.graph if labels is None else given.graph.with_labels(given.labels, count),
         hops=tuple(hops),
         threshold=threshold,
         per_node=per_node,
         means=means,
-        high_share={count: float(high.mean()) for count, high in highs.items()},
+        high_share={k: float(high.mean()) for k, high in highs.items()},
         commonest=_commonest(given),
         duplication=duplication_rates(*same),
-        class_pairs=class_pair_counts(*same, **classes),
+        class_pairs=class_pair_counts(*same, num_classes=count),
     )
 
 

@@ -1,1 +1,21 @@
-"""."""
+"""Which nodes train, which choose the model and which judge it.
+
+Splits belong to named families, because results under two families must never share a table:
+:func:`make_split` makes one by name and seed, :func:`custom_split` takes a person's own parts, and
+:func:`split_report` says what a split holds and which accuracy means nothing on it.
+"""
+
+from ncgnn.data.splits._custom import custom_split
+from ncgnn.data.splits._make import make_split, split_families
+from ncgnn.data.splits._report import PartReport, SplitReport, split_report
+from ncgnn.data.splits._split import Split
+
+__all__ = [
+    "PartReport",
+    "Split",
+    "SplitReport",
+    "custom_split",
+    "make_split",
+    "split_families",
+    "split_report",
+]

@@ -1,0 +1,174 @@
+"""``ncgnn datasets``, ``ncgnn split`` and ``ncgnn generate``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ncgnn.cli._options import (
+    DataDirOption,
+    GraphArgument,
+    JsonOption,
+    SeedOption,
+    SplitOption,
+    one_clear_error,
+    print_json,
+)
+
+
+@one_clear_error
+def datasets(
+    name: Annotated[str | None, typer.Argument(help="Show all that is known of one.")] = None,
+    data_dir: DataDirOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the known data sets and which of them are at hand."""
+    from ncgnn.data import available, entries, entry
+
+    known = entries() if name is None else [entry(name)]
+    rows = [asdict(one) | {"at_hand": _shown(available(one.name, data_dir))} for one in known]
+    if name is None:
+        rows.append(_digits_row())
+    if json:
+        print_json({"datasets": rows})
+        return
+    from rich.console import Console
+
+    Console().print(_overview(rows) if name is None else _details(rows[0]))
+
+
+def _shown(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _digits_row() -> dict[str, Any]:
+    return {
+        "name": "digits",
+        "title": "Digits, nearest neighbours",
+        "nodes": 1797,
+        "edges": 9929,
+        "features": 64,
+        "classes": 10,
+        "at_hand": "scikit-learn",
+    }
+
+
+def _overview(rows: list[dict[str, Any]]) -> Any:
+    from rich.table import Table
+
+    table = Table("name", "title", "nodes", "edges", "features", "classes", "at hand")
+    for column in table.columns[2:6]:
+        column.justify = "right"
+    for row in rows:
+        counts = [row[key] for key in ("nodes", "edges", "features", "classes")]
+        shown = ["?" if count is None else f"{count:,}" for count in counts]
+        table.add_row(row["name"], row["title"], *shown, "yes" if row["at_hand"] else "")
+    return table
+
+
+def _details(row: dict[str, Any]) -> Any:
+    from rich.table import Table
+
+    table = Table(show_header=False, title=row["name"], title_justify="left")
+    for key, value in row.items():
+        if key == "files":
+            value = "\n".join(file["url"] for file in value)
+        if value not in (None, ""):
+            table.add_row(key, str(value))
+    return table
+
+
+@one_clear_error
+def split(
+    graph: GraphArgument,
+    split: SplitOption = "stratified",
+    seed: SeedOption = 0,
+    out: Annotated[Path | None, typer.Option(help="File to save the split to, as JSON.")] = None,
+    data_dir: DataDirOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a split and report what it holds.
+
+    Families: stratified (60/20/20 within every class), paper (a fixed count per class in train),
+    published (masks that ship with the graph), planetoid and uniform.
+    """
+    import warnings
+
+    from rich.console import Console
+
+    from ncgnn.data import load, make_split, split_report
+    from ncgnn.errors import NcgnnWarning
+
+    loaded = load(graph, data_dir)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NcgnnWarning)
+        made = make_split(loaded, split, seed)
+    for warning in caught:
+        Console(stderr=True).print(f"warning: {warning.message}", style="yellow", highlight=False)
+    report = split_report(made, loaded.labels, loaded.num_classes)
+    if out is not None:
+        made.save(out)
+    if json:
+        print_json({"graph": loaded.name, "sha256": made.sha256} | report.to_json())
+    else:
+        _print_split(made, report, loaded)
+    if out is not None:
+        Console(stderr=True).print(f"The split is in {out}", highlight=False)
+
+
+def _print_split(made: Any, report: Any, graph: Any) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    names = graph.class_names or tuple(str(c) for c in range(graph.num_classes))
+    title = f"{graph.name}: {made.family} ({made.origin}), seed {made.seed}"
+    table = Table("class", "train", "val", "test", title=title, title_justify="left")
+    parts = (report.train, report.val, report.test)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for c, name in enumerate(names):
+        table.add_row(name, *(f"{part.class_counts[c]:,}" for part in parts))
+    table.add_section()
+    table.add_row("all", *(f"{part.size:,} ({part.share:.0%})" for part in parts))
+    console = Console()
+    console.print(table)
+    answer, right = names[report.majority_class], f"{report.majority_baseline:.1%}"
+    console.print(f"Always answering class {answer} is right on {right} of test.")
+    console.print(f"SHA-256 {made.sha256}", highlight=False)
+
+
+@one_clear_error
+def generate(
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")],
+    edges: Annotated[int, typer.Option(min=0, help="Number of undirected edges.")],
+    out: Annotated[Path, typer.Option(help="The npz file to write.")],
+    classes: Annotated[int, typer.Option(min=1, help="Number of classes.")] = 2,
+    homophily: Annotated[
+        float, typer.Option(min=0, max=1, help="Chance to draw a neighbour of the own class.")
+    ] = 0.8,
+    confused_share: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of nodes with another homophily.")
+    ] = 0.0,
+    confused_homophily: Annotated[
+        float, typer.Option(min=0, max=1, help="The homophily of those nodes.")
+    ] = 0.2,
+    features: Annotated[int, typer.Option(min=0, help="Number of features.")] = 0,
+    feature_signal: Annotated[
+        float, typer.Option(min=0, help="Distance of the class means from the centre.")
+    ] = 1.0,
+    seed: SeedOption = 0,
+) -> None:
+    """Generate a block-model graph with homophilous and confused nodes."""
+    from ncgnn.data import generate as make
+    from ncgnn.data import save
+
+    options: dict[str, Any] = {"homophily": homophily}
+    if confused_share > 0:
+        shares = ((1 - confused_share, homophily), (confused_share, confused_homophily))
+        options = {"groups": shares}
+    options |= {"classes": classes, "features": features, "feature_signal": feature_signal}
+    graph = make(nodes, edges, name=out.stem, seed=seed, **options)
+    print(save(graph, out))

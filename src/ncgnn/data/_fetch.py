@@ -1,0 +1,153 @@
+"""Finding a data set on this machine, or getting it from its authors."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ncgnn._files import sha256_of_file
+from ncgnn.data import _catalog
+from ncgnn.data._checks import check_entry
+from ncgnn.data._download import download as download_file
+from ncgnn.data._npz import read_npz, write_npz
+from ncgnn.data.sources import parser
+from ncgnn.errors import DataMismatchError, DataNotFoundError, InputError
+
+if TYPE_CHECKING:
+    from ncgnn.data._arrays import GraphArrays
+    from ncgnn.data._catalog import DatasetEntry, RemoteFile
+
+#: Environment variable that names a folder with data files.
+DATA_VARIABLE = "NCGNN_DATA"
+
+
+def load_arrays(
+    name: str, data_dir: Path | str | None = None, download: bool = True
+) -> tuple[GraphArrays, Path]:
+    """Load a data set, from this machine if it is here, else from its authors.
+
+    ``NAME.npz`` is looked for in ``data_dir``, in the folder that the environment variable
+    ``NCGNN_DATA`` names, and in the cache. Failing that, the authors' files are taken from
+    ``raw/NAME`` in the same folders or downloaded to there, and ``NAME.npz`` is written.
+
+    Args:
+        name: Name in the catalogue.
+        data_dir: Folder with data files; new files go there, or else to the cache.
+        download: Whether the network may be used.
+
+    Returns:
+        The arrays, checked against the catalogue, and the path of ``NAME.npz``.
+
+    Raises:
+        UnknownNameError: There is no such data set.
+        DataNotFoundError: It is not here and could not be downloaded.
+        DataMismatchError: A file does not hold this data set.
+        InputError: A file is damaged.
+    """
+    entry = _catalog.entry(name)
+    path = available(entry.name, data_dir)
+    if path is not None:
+        arrays = read_npz(path)
+        check_entry(arrays, entry, str(path))
+        return arrays, path
+    target = Path(data_dir) if data_dir is not None else cache_dir()
+    try:
+        return _build(entry, data_dir, target, download)
+    except OSError as error:
+        if isinstance(error, DataNotFoundError):
+            raise
+        raise InputError(
+            f"data set '{entry.name}' cannot be stored in {target}: {error}; make room there or "
+            "give another data folder"
+        ) from error
+
+
+def available(name: str, data_dir: Path | str | None = None) -> Path | None:
+    """The ``NAME.npz`` that :func:`load_arrays` would read, or None if there is none yet."""
+    file_name = f"{_catalog.entry(name).name}.npz"
+    paths = (folder / file_name for folder in _folders(data_dir))
+    return next((path for path in paths if path.exists()), None)
+
+
+def cache_dir() -> Path:
+    """The folder for downloads: ``$XDG_CACHE_HOME/ncgnn``, or ``~/.cache/ncgnn``."""
+    chosen = os.environ.get("XDG_CACHE_HOME", "")
+    base = Path(chosen) if Path(chosen).is_absolute() else Path.home() / ".cache"
+    return base / "ncgnn"
+
+
+def _folders(data_dir: Path | str | None) -> list[Path]:
+    named = os.environ.get(DATA_VARIABLE, "")
+    folders = [Path(data_dir)] if data_dir is not None else []
+    folders += [Path(named)] if named else []
+    return [*folders, cache_dir()]
+
+
+def _build(
+    entry: DatasetEntry, data_dir: Path | str | None, target: Path, download: bool
+) -> tuple[GraphArrays, Path]:
+    files = _raw_files(entry, data_dir)
+    missing = [remote for remote in entry.files if remote.name not in files]
+    if missing and not download:
+        raise DataNotFoundError(_how_to_get(entry, missing, data_dir, target, "offline"))
+    for remote in missing:
+        try:
+            files[remote.name] = download_file(remote, _raw_folder(target, entry))
+        except DataNotFoundError as error:
+            reason = str(error)
+            raise DataNotFoundError(
+                _how_to_get(entry, missing, data_dir, target, reason)
+            ) from error
+    parsed = parser(entry.parser)(files)
+    origin = "; ".join(
+        f"{remote.url} (SHA-256 {sha256_of_file(files[remote.name])})" for remote in entry.files
+    )
+    arrays = replace(parsed, origin=origin)
+    paths = list(files.values())
+    places = paths if len(paths) == 1 else sorted({path.parent for path in paths})
+    check_entry(arrays, entry, ", ".join(map(str, places)), downloaded=True)
+    path = target / f"{entry.name}.npz"
+    write_npz(path, arrays)
+    return arrays, path
+
+
+def _raw_folder(folder: Path, entry: DatasetEntry) -> Path:
+    return folder / "raw" / entry.name
+
+
+def _raw_files(entry: DatasetEntry, data_dir: Path | str | None) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for remote in entry.files:
+        for folder in _folders(data_dir):
+            path = _raw_folder(folder, entry) / remote.name
+            if path.is_file():
+                _check_raw_file(path, remote)
+                found[remote.name] = path
+                break
+    return found
+
+
+def _check_raw_file(path: Path, remote: RemoteFile) -> None:
+    if remote.sha256 is not None and sha256_of_file(path) != remote.sha256:
+        raise DataMismatchError(
+            f"{path} is not the file that {remote.url} had (its SHA-256 is not {remote.sha256}); "
+            "delete it and get a fresh copy"
+        )
+
+
+def _how_to_get(
+    entry: DatasetEntry,
+    missing: list[RemoteFile],
+    data_dir: Path | str | None,
+    target: Path,
+    reason: str,
+) -> str:
+    looked = ", ".join(str(folder) for folder in _folders(data_dir))
+    listed = "\n".join(f"  {remote.url}\n    as {remote.name}" for remote in missing)
+    return (
+        f"data set '{entry.name}' is not at hand ({reason}); looked for {entry.name}.npz in "
+        f"{looked}. Put {entry.name}.npz into {target}, or download these files into "
+        f"{_raw_folder(target, entry)} and load again:\n{listed}"
+    )

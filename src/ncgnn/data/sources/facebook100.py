@@ -1,0 +1,89 @@
+"""The Facebook100 networks: a MATLAB file with the matrix ``A`` and the table ``local_info``.
+
+The columns of ``local_info`` are status, gender, major, second major, dormitory, year and high
+school, with 0 for what a person did not say. Gender is the class, the others make the features.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ncgnn.data._arrays import GraphArrays
+from ncgnn.data.sources._common import checked, pick, undirected_edges, whole_numbers
+from ncgnn.errors import DataNotFoundError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from scipy.sparse import csr_array
+
+_COLUMNS = 7
+_GENDER = 1
+
+
+def parse(files: Mapping[str, Path]) -> GraphArrays:
+    """Read the undirected graph; the class is gender, -1 where it is unknown."""
+    path = pick(files, ".mat")
+    adjacency, table = _load(path)
+    nodes = len(table)
+    if adjacency.shape != (nodes, nodes) or not nodes:
+        raise InputError(
+            f"{path}: 'A' has shape {adjacency.shape} but 'local_info' has {nodes} rows; "
+            "get a fresh copy of the file"
+        )
+    labels = table[:, _GENDER] - 1
+    if labels.min() < -1 or labels.max() > 1:
+        raise InputError(
+            f"{path}: the gender column of 'local_info' holds other codes than 0, 1, 2"
+        )
+    source, target = adjacency.nonzero()
+    arrays = GraphArrays(
+        edge_index=undirected_edges(source, target, nodes, f"{path}: 'A'"),
+        labels=labels,
+        features=_one_hot([table[:, i] for i in range(_COLUMNS) if i != _GENDER]),
+    )
+    return checked(arrays, path)
+
+
+def _load(path: Path) -> tuple[Any, NDArray[Any]]:
+    import numpy as np
+    from scipy.io import loadmat
+    from scipy.sparse import issparse
+
+    try:
+        content: dict[str, Any] = loadmat(path, variable_names=["A", "local_info"])
+    except FileNotFoundError as error:
+        raise DataNotFoundError(f"{path} does not exist") from error
+    except Exception as error:
+        # The reader fails in many ways on damaged bytes; all of them mean the same.
+        raise InputError(
+            f"{path} is not a readable MATLAB file ({error}); get a fresh copy"
+        ) from error
+    for key in ("A", "local_info"):
+        if key not in content:
+            raise InputError(f"{path}: '{key}' is missing; get a fresh copy of the file")
+    table = content["local_info"]
+    if not isinstance(table, np.ndarray) or table.ndim != 2 or table.shape[1] != _COLUMNS:
+        raise InputError(f"{path}: 'local_info' must be a table of {_COLUMNS} columns")
+    if not issparse(content["A"]):
+        raise InputError(f"{path}: 'A' must be a sparse matrix")
+    return content["A"], whole_numbers(table, f"{path}: 'local_info'")
+
+
+def _one_hot(columns: list[NDArray[Any]]) -> csr_array[Any]:
+    """One block for every column, one feature for every value that occurs, in rising order."""
+    import numpy as np
+    from scipy.sparse import csr_array
+
+    nodes = len(columns[0])
+    places: list[NDArray[Any]] = []
+    width = 0
+    for column in columns:
+        values, position = np.unique(column, return_inverse=True)
+        places.append(position + width)
+        width += len(values)
+    row_starts = np.arange(nodes + 1) * len(columns)
+    ones = np.ones(nodes * len(columns), dtype=np.float32)
+    return csr_array((ones, np.stack(places, axis=1).ravel(), row_starts), shape=(nodes, width))

@@ -1,0 +1,92 @@
+"""GraphSAINT's files: ``adj_full.npz``, ``feats.npy``, ``class_map.json`` and ``role.json``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+from ncgnn.data._arrays import GraphArrays
+from ncgnn.data._csr_parts import CSR_PARTS, csr_from_parts, real_values
+from ncgnn.data._npz_archive import NpzArchive, read_npy
+from ncgnn.data.sources._common import (
+    checked,
+    masks_from_indices,
+    pick,
+    smaller_form,
+    undirected_edges,
+)
+from ncgnn.errors import DataNotFoundError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+
+def parse(files: Mapping[str, Path]) -> GraphArrays:
+    """Read the undirected graph and its one published split."""
+    adjacency_file = pick(files, "adj_full.npz")
+    with NpzArchive(adjacency_file) as archive:
+        data, indices, indptr, shape = (archive.array(part) for part in CSR_PARTS)
+    where = str(adjacency_file)
+    adjacency = csr_from_parts(data, indices, indptr, shape, where=where, prefix="")
+    nodes = adjacency.shape[0]
+    feature_file = pick(files, "feats.npy")
+    features = read_npy(feature_file)
+    if adjacency.shape != (nodes, nodes) or features.ndim != 2 or len(features) != nodes:
+        raise InputError(
+            f"{feature_file}: features {features.shape} do not fit the adjacency matrix "
+            f"{adjacency.shape} of {adjacency_file.name}; get fresh copies of both files"
+        )
+    source, target = adjacency.nonzero()
+    arrays = GraphArrays(
+        edge_index=undirected_edges(source, target, nodes, where),
+        labels=_labels(pick(files, "class_map.json"), nodes),
+        features=smaller_form(real_values(features, str(feature_file))),
+        splits=_split(pick(files, "role.json"), nodes),
+    )
+    return checked(arrays, adjacency_file.parent)
+
+
+def _labels(path: Path, nodes: int) -> NDArray[Any]:
+    import numpy as np
+
+    labels = np.full(nodes, -1, dtype=np.int64)
+    for name, label in _object(path).items():
+        if not (name.isascii() and name.isdigit() and len(name) < 10 and int(name) < nodes):
+            raise InputError(f"{path}: '{name[:40]}' is not a node in 0..{nodes - 1}")
+        if not isinstance(label, int) or not 0 <= label < 2**31:
+            raise InputError(f"{path}: the class of node {name} is not a whole number from 0 on")
+        labels[int(name)] = label
+    return labels
+
+
+def _split(path: Path, nodes: int) -> dict[str, NDArray[Any]]:
+    import numpy as np
+
+    roles = _object(path)
+    parts: dict[str, NDArray[Any]] = {}
+    for name, key in (("train", "tr"), ("val", "va"), ("test", "te")):
+        numbers = roles.get(key)
+        if not isinstance(numbers, list):
+            raise InputError(f"{path}: the list '{key}' is missing; get a fresh copy of the file")
+        listed = cast("list[Any]", numbers)
+        if not all(isinstance(number, int) and 0 <= number < nodes for number in listed):
+            raise InputError(f"{path}: '{key}' must list nodes in 0..{nodes - 1}")
+        parts[name] = np.array(listed, dtype=np.int64)
+    return masks_from_indices(parts, nodes, str(path))
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError as error:
+        raise DataNotFoundError(f"{path} does not exist") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path} is not a readable JSON file ({error}); get a fresh copy"
+        ) from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path} does not hold a JSON object; get a fresh copy of the file")
+    return cast("dict[str, Any]", content)

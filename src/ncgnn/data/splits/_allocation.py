@@ -1,0 +1,98 @@
+"""Rounding shares to whole nodes so that the totals come out right."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ncgnn.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+#: Products such as 0.29 · 100 fall a hair below the integer they stand for.
+_ROUNDING_DIGITS = 9
+
+
+def checked_shares(shares: Sequence[float], name: str) -> NDArray[np.float64]:
+    """Return shares as an array after checking that they are ≥ 0 and sum to 1."""
+    values = np.asarray(shares, dtype=np.float64)
+    if values.ndim != 1 or not values.size:
+        raise InputError(f"{name} must be one row of numbers, but its shape is {values.shape}.")
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise InputError(f"{name} must be finite and not negative: {values.tolist()}.")
+    if not math.isclose(float(values.sum()), 1.0, abs_tol=1e-9):
+        raise InputError(f"{name} must sum to 1, but {values.tolist()} sum to {values.sum():.6g}.")
+    return values
+
+
+def apportion(total: int, shares: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Divide ``total`` by the largest-remainder method; ties go to the first.
+
+    Every share gets ⌊total · share⌋, and what is left goes one by one to the largest remainders,
+    so the result sums to ``total`` and each entry is off by less than one.
+    """
+    ideal = np.round(total * shares, _ROUNDING_DIGITS)
+    whole = np.floor(ideal).astype(np.int64)
+    order = np.argsort(-(ideal - whole), kind="stable")
+    whole[order[: total - int(whole.sum())]] += 1
+    return whole
+
+
+def allocate(
+    counts: NDArray[np.int64], shares: NDArray[np.float64], least: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Divide every row's count by the same shares, rounding so that rows and columns add up.
+
+    Row r gets ⌊count · share⌋ in each column, raised to ``least``. The nodes that are then left
+    over in the rows go to the cells with the largest remainders, among the columns that have not
+    reached their part of the grand total (:func:`apportion`). So every row sums to its count and
+    every column to its part of the total, unless ``least`` lifts a column above that.
+
+    Args:
+        counts: Nodes per row [rows]. Ties between rows go to the first.
+        shares: Share per column [columns], summing to 1.
+        least: At least this many per cell [rows, columns]; no more per row than its count.
+
+    Returns:
+        Nodes per cell [rows, columns].
+    """
+    ideal = np.round(counts[:, None] * shares[None, :], _ROUNDING_DIGITS)
+    cells = np.maximum(np.floor(ideal).astype(np.int64), least)
+    _take_back(cells, cells.sum(axis=1) - counts, least)
+    left = counts - cells.sum(axis=1)
+    wanted = apportion(int(counts.sum()), shares) - cells.sum(axis=0)
+    remainders = ideal - cells
+    for flat in np.argsort(-remainders, axis=None, kind="stable"):
+        row, column = divmod(int(flat), shares.size)
+        if left[row] > 0 and wanted[column] > 0:
+            _give(cells, left, wanted, row, column)
+    for row in np.flatnonzero(left > 0):
+        while left[row] > 0:
+            _give(cells, left, wanted, int(row), int(np.argmax(wanted)))
+    return cells
+
+
+def _give(
+    cells: NDArray[np.int64],
+    left: NDArray[np.int64],
+    wanted: NDArray[np.int64],
+    row: int,
+    column: int,
+) -> None:
+    cells[row, column] += 1
+    left[row] -= 1
+    wanted[column] -= 1
+
+
+def _take_back(
+    cells: NDArray[np.int64], excess: NDArray[np.int64], least: NDArray[np.int64]
+) -> None:
+    """Where ``least`` made a row too long, shorten its most plentiful cells."""
+    for row in np.flatnonzero(excess > 0):
+        for _ in range(int(excess[row])):
+            cells[row, np.argmax(cells[row] - least[row])] -= 1

@@ -1,0 +1,113 @@
+"""Which code computes a sparse operation, on how many threads and into which memory.
+
+There are three paths, and they compute the same numbers up to rounding:
+
+* ``compiled``: row loops in machine code, on the CPU only;
+* ``csr``: the CSR product of torch (MKL, cuSPARSE), and torch operations for the rest;
+* ``chunks``: gather and ``index_add`` on a bounded number of entries at a time, for devices
+  without a CSR product.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import warnings
+from typing import TYPE_CHECKING, Any, Literal
+
+import numba
+import numpy as np
+import torch
+
+from ncgnn._compile import thread_count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from numpy.typing import NDArray
+
+Path = Literal["compiled", "csr", "chunks"]
+
+#: Below this width the product of MKL is faster than the compiled one (measured: 2 x at width 7,
+#: equal between 16 and 32).
+NARROW = 32
+#: Fewer multiply-adds than this do not repay the start of the threads.
+SERIAL_WORK = 1 << 15
+#: The C library returns blocks above this size to the system when they are freed, so that every
+#: use pays page faults again; NumPy asks for huge pages, which costs a fraction of them.
+HUGE_BYTES = 32 << 20
+ALIGNMENT = 64
+
+_forced: Path | None = None
+
+
+@contextlib.contextmanager
+def forced(path: Path) -> Generator[None]:
+    """Use one path for everything inside the block: for tests and benchmarks."""
+    global _forced
+    before, _forced = _forced, path
+    try:
+        yield
+    finally:
+        _forced = before
+
+
+def path_for(device: torch.device, width: int | None = None) -> Path:
+    """The path of an operation; ``width`` is given by products with one weight per entry."""
+    if _forced is not None:
+        return _forced
+    if device.type == "cpu":
+        narrow = width is not None and width < NARROW and torch.backends.mkl.is_available()
+        return "csr" if narrow else "compiled"
+    return "csr" if device.type == "cuda" else "chunks"
+
+
+def run_rows(
+    rows_kernel: Callable[..., None],
+    blocks_kernel: Callable[..., None],
+    bounds: NDArray[Any],
+    work: int,
+    *arrays: NDArray[Any],
+) -> None:
+    """Run a kernel over all rows, on as many threads as torch and numba both allow.
+
+    One thread (``torch.set_num_threads(1)``) and small work never enter the thread pool, which
+    also makes them safe in a forked process.
+    """
+    allowed = thread_count()
+    threads = min(torch.get_num_threads(), allowed)
+    if threads == 1 or work < SERIAL_WORK:
+        rows_kernel(0, int(bounds[-1]), *arrays)
+        return
+    numba.set_num_threads(threads)
+    try:
+        blocks_kernel(bounds, *arrays)
+    finally:
+        numba.set_num_threads(allowed)
+
+
+def empty(shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
+    """An uninitialised contiguous tensor of the type and device of another one."""
+    size = like.element_size() * int(np.prod(shape, dtype=np.int64))
+    if like.device.type != "cpu" or size < HUGE_BYTES:
+        return torch.empty(shape, dtype=like.dtype, device=like.device)
+    memory = np.empty(size + ALIGNMENT, dtype=np.uint8)
+    offset = -memory.ctypes.data % ALIGNMENT
+    return torch.from_numpy(memory[offset : offset + size]).view(like.dtype).view(shape)
+
+
+def torch_csr(
+    crow: torch.Tensor, col: torch.Tensor, values: torch.Tensor, shape: tuple[int, int]
+) -> torch.Tensor:
+    """A torch CSR tensor that shares the memory of its parts."""
+    _announce_csr_silently()
+    return torch.sparse_csr_tensor(crow, col, values, size=shape, check_invariants=False)
+
+
+@functools.cache
+def _announce_csr_silently() -> None:
+    """Let torch say once, unheard, that its CSR support is in beta."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        zero = torch.zeros(1, dtype=torch.int64)
+        torch.sparse_csr_tensor(zero, zero[:0], torch.zeros(0), size=(0, 0))

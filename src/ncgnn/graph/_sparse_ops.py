@@ -1,0 +1,123 @@
+"""The sparse operations on tensors without gradients: each one picks its path."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ncgnn.graph import _sparse_torch as plain
+from ncgnn.graph._sparse_backend import empty, path_for, run_rows
+from ncgnn.graph._sparse_dot_kernels import dot_blocks, dot_rows
+from ncgnn.graph._sparse_product_kernels import (
+    head_product_blocks,
+    head_product_rows,
+    product_blocks,
+    product_rows,
+)
+from ncgnn.graph._sparse_row_kernels import (
+    softmax_blocks,
+    softmax_gradient_blocks,
+    softmax_gradient_rows,
+    softmax_rows,
+    sum_blocks,
+    sum_rows,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+    from ncgnn.graph._sparse_pattern import SparsePattern
+
+
+def product(pattern: SparsePattern, weights: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
+    """A·X for weights [nnz] and X [n, d], or for each head with [nnz, heads] and [n, heads, d]."""
+    shape = (pattern.shape[0], *dense.shape[1:])
+    if pattern.nnz == 0 or math.prod(shape) == 0:
+        return dense.new_zeros(shape)
+    weights, dense = weights.contiguous(), dense.contiguous()
+    one_head = weights.dim() == 1
+    path = path_for(dense.device, dense.shape[1] if one_head else None)
+    if path == "csr":
+        return plain.csr_product(pattern, weights, dense)
+    if path == "chunks":
+        return plain.chunked_product(pattern, weights, dense)
+    out = empty(shape, dense)
+    run_rows(
+        product_rows if one_head else head_product_rows,
+        product_blocks if one_head else head_product_blocks,
+        pattern.blocks,
+        pattern.nnz * math.prod(shape[1:]),
+        pattern.crow.numpy(),
+        pattern.col.numpy(),
+        weights.numpy(),
+        dense.numpy(),
+        out.numpy(),
+    )
+    return out
+
+
+def sampled_dots(pattern: SparsePattern, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """⟨left_i, right_j⟩ for every entry (i, j): [nnz] from [m, d], [nnz, heads] from 3-D arrays."""
+    if pattern.nnz == 0 or left.numel() == 0:
+        return left.new_zeros((pattern.nnz, *left.shape[1:-1]))
+    left, right = left.contiguous(), right.contiguous()
+    if path_for(left.device) != "compiled":
+        return plain.sampled_dots(pattern, left, right)
+    out = empty((pattern.nnz, *left.shape[1:-1]), left)
+    heads = (-1, left.shape[1] if left.dim() == 3 else 1)
+    run_rows(
+        dot_rows,
+        dot_blocks,
+        pattern.blocks,
+        pattern.nnz * math.prod(left.shape[1:]),
+        pattern.crow.numpy(),
+        pattern.col.numpy(),
+        left.view(*heads, left.shape[-1]).numpy(),
+        right.view(*heads, left.shape[-1]).numpy(),
+        out.view(heads).numpy(),
+    )
+    return out
+
+
+def row_sums(pattern: SparsePattern, entries: torch.Tensor) -> torch.Tensor:
+    """The sum of the entries [nnz, ...] of each row."""
+    shape = (pattern.shape[0], *entries.shape[1:])
+    if entries.numel() == 0:
+        return entries.new_zeros(shape)
+    flat = entries.reshape(pattern.nnz, -1).contiguous()
+    if path_for(entries.device) != "compiled":
+        return plain.row_sums(pattern, flat).view(shape)
+    out = empty((shape[0], flat.shape[1]), entries)
+    arrays = (pattern.crow.numpy(), flat.numpy(), out.numpy())
+    run_rows(sum_rows, sum_blocks, pattern.blocks, flat.numel(), *arrays)
+    return out.view(shape)
+
+
+def softmax(pattern: SparsePattern, scores: torch.Tensor) -> torch.Tensor:
+    """The softmax of the scores [nnz, ...] over each row."""
+    flat = _two_dimensional(pattern, scores)
+    if path_for(scores.device) != "compiled" or scores.numel() == 0:
+        return plain.softmax(pattern, flat).view(scores.shape)
+    out = empty(tuple(flat.shape), scores)
+    arrays = (pattern.crow.numpy(), flat.numpy(), out.numpy())
+    run_rows(softmax_rows, softmax_blocks, pattern.blocks, 8 * flat.numel(), *arrays)
+    return out.view(scores.shape)
+
+
+def softmax_gradient(
+    pattern: SparsePattern, values: torch.Tensor, gradient: torch.Tensor
+) -> torch.Tensor:
+    """The gradient of the scores from the softmax and the gradient of the softmax."""
+    flat, slope = _two_dimensional(pattern, values), _two_dimensional(pattern, gradient)
+    if path_for(values.device) != "compiled" or values.numel() == 0:
+        return plain.softmax_gradient(pattern, flat, slope).view(values.shape)
+    out = empty(tuple(flat.shape), values)
+    arrays = (pattern.crow.numpy(), flat.numpy(), slope.numpy(), out.numpy())
+    run_rows(
+        softmax_gradient_rows, softmax_gradient_blocks, pattern.blocks, 4 * flat.numel(), *arrays
+    )
+    return out.view(values.shape)
+
+
+def _two_dimensional(pattern: SparsePattern, entries: torch.Tensor) -> torch.Tensor:
+    return entries.reshape(pattern.nnz, math.prod(entries.shape[1:])).contiguous()

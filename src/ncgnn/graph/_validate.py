@@ -1,0 +1,147 @@
+"""Checks at the door: each mistake gets one error that names the field and the remedy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ncgnn.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+    from scipy.sparse import csr_array
+
+    Features = csr_array[Any] | NDArray[Any]
+
+
+def check_node_count(num_nodes: int) -> int:
+    """A graph has at least one node."""
+    if num_nodes < 1:
+        raise InputError("the graph is empty: it has no nodes.")
+    return num_nodes
+
+
+def check_edges(edge_index: NDArray[Any], num_nodes: int) -> NDArray[Any]:
+    """Edges are an integer array [2, E] of node numbers below ``num_nodes``."""
+    if edge_index.ndim != 2 or edge_index.shape[0] != 2:
+        raise InputError(
+            f"edge_index has shape {list(edge_index.shape)}; expected [2, E], "
+            "row 0 the sources and row 1 the targets."
+        )
+    if edge_index.shape[1] and not np.issubdtype(edge_index.dtype, np.integer):
+        raise InputError(f"edge_index has type {edge_index.dtype}; expected integers.")
+    _check_range("edge_index", edge_index, num_nodes)
+    return edge_index
+
+
+def check_csr(indptr: NDArray[Any], indices: NDArray[Any]) -> int:
+    """CSR arrays describe a square matrix; returns its number of rows."""
+    if indptr.ndim != 1 or indices.ndim != 1 or len(indptr) < 2:
+        raise InputError(
+            "indptr and indices must be vectors, indptr with one entry more than nodes."
+        )
+    if indptr[0] != 0 or indptr[-1] != len(indices) or np.any(indptr[1:] < indptr[:-1]):
+        raise InputError(
+            f"indptr must rise from 0 to the length of indices, {len(indices)}; "
+            f"it goes from {indptr[0]} to {indptr[-1]}."
+        )
+    _check_range("indices", indices, len(indptr) - 1)
+    return len(indptr) - 1
+
+
+def _check_range(field: str, values: NDArray[Any], num_nodes: int) -> None:
+    if values.size == 0:
+        return
+    low, high = int(values.min()), int(values.max())
+    if low < 0 or high >= num_nodes:
+        wrong = low if low < 0 else high
+        raise InputError(
+            f"{field} names node {wrong}, but the graph has {num_nodes} nodes "
+            f"(0 to {num_nodes - 1}); correct the edges or the number of nodes."
+        )
+
+
+def check_labels(labels: ArrayLike, num_nodes: int) -> NDArray[np.int64]:
+    """Labels are one integer per node, -1 for unlabelled."""
+    array = np.asarray(labels)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim == 2:
+        raise InputError(
+            f"labels have shape {list(array.shape)}; expected one class per node, "
+            "so take the argmax of one-hot rows first (several labels per node are not supported)."
+        )
+    if array.ndim != 1 or len(array) != num_nodes:
+        raise InputError(
+            f"labels have shape {list(array.shape)}, but the graph has {num_nodes} nodes; "
+            "give one label per node, -1 where there is none."
+        )
+    if not np.issubdtype(array.dtype, np.integer):
+        whole = np.zeros(len(array), dtype=bool)
+        if np.issubdtype(array.dtype, np.floating) or array.dtype == bool:
+            whole = np.isfinite(array) & (array == np.floor(array))
+        if not whole.all():
+            raise InputError(
+                f"labels have type {array.dtype}; expected whole class numbers 0, 1, …, "
+                "with -1 for unlabelled nodes."
+            )
+    array = array.astype(np.int64)
+    if array.min() < -1:
+        raise InputError(f"labels contain {array.min()}; only -1 (unlabelled) may be negative.")
+    return array
+
+
+def check_class_count(
+    labels: NDArray[np.int64], num_classes: int | None, class_names: Sequence[str] | None
+) -> int:
+    """The number of classes covers every label and fits the class names."""
+    found = int(labels.max()) + 1
+    count = num_classes if num_classes is not None else max(found, len(class_names or ()))
+    if found > count:
+        raise InputError(f"labels contain class {found - 1}, but num_classes is {count}.")
+    if class_names is not None and len(class_names) != count:
+        raise InputError(f"{len(class_names)} class names were given for {count} classes.")
+    return count
+
+
+def check_some_labelled(labels: NDArray[np.int64]) -> None:
+    """At least one node has a label."""
+    if labels.max() < 0:
+        raise InputError(
+            "the graph has no labels: give one class per node (y or labels=…), "
+            "-1 where it is unknown, with at least one known."
+        )
+
+
+def check_features(features: Features, num_nodes: int) -> Features:
+    """Features are a finite numeric matrix with one row per node; integers become float32."""
+    if features.ndim != 2 or features.shape[0] != num_nodes:
+        raise InputError(
+            f"features have shape {list(features.shape)}, but the graph has {num_nodes} nodes; "
+            "give one row per node."
+        )
+    if features.dtype.name not in ("float32", "float64"):
+        if not (np.issubdtype(features.dtype, np.number) or features.dtype == bool):
+            raise InputError(f"features have type {features.dtype}; expected numbers.")
+        if np.issubdtype(features.dtype, np.complexfloating):
+            raise InputError("features are complex numbers; give real ones.")
+        features = features.astype(np.float32)
+    values = features if isinstance(features, np.ndarray) else features.data
+    finite = np.isfinite(values)
+    if not finite.all():
+        where = np.argwhere(~finite)[0]
+        row = (
+            int(where[0]) if isinstance(features, np.ndarray) else _csr_row(features, int(where[0]))
+        )
+        raise InputError(
+            f"features contain {int((~finite).sum())} NaN or infinite values, "
+            f"the first in the row of node {row}; fill or drop them."
+        )
+    return features
+
+
+def _csr_row(matrix: csr_array[Any], position: int) -> int:
+    return int(np.searchsorted(matrix.indptr, position, side="right")) - 1
