@@ -37,7 +37,7 @@ def thread_count() -> int:
     return int(numba.get_num_threads())
 
 
-def balanced_blocks(work_before: NDArray[np.int64], least_work: int = 1 << 15) -> NDArray[np.int64]:
+def balanced_blocks(work_before: NDArray[np.int64], least_work: int = 1 << 18) -> NDArray[np.int64]:
     """Cut rows into consecutive blocks of about equal work, several for each thread.
 
     Args:

@@ -28,9 +28,10 @@ def datasets(
     """List the known data sets and which of them are at hand."""
     from ncgnn.data import available, entries, entry
 
-    known = entries() if name is None else [entry(name)]
+    digits = name is not None and name.lower() == "digits"
+    known = entries() if name is None else [] if digits else [entry(name)]
     rows = [asdict(one) | {"at_hand": _shown(available(one.name, data_dir))} for one in known]
-    if name is None:
+    if name is None or digits:
         rows.append(_digits_row())
     if json:
         print_json({"datasets": rows})
@@ -52,6 +53,7 @@ def _digits_row() -> dict[str, Any]:
         "edges": 9929,
         "features": 64,
         "classes": 10,
+        "in_paper": False,
         "at_hand": "scikit-learn",
     }
 
@@ -59,13 +61,14 @@ def _digits_row() -> dict[str, Any]:
 def _overview(rows: list[dict[str, Any]]) -> Any:
     from rich.table import Table
 
-    table = Table("name", "title", "nodes", "edges", "features", "classes", "at hand")
-    for column in table.columns[2:6]:
+    table = Table("name", "nodes", "edges", "features", "classes", "paper", "at hand")
+    for column in table.columns[1:5]:
         column.justify = "right"
     for row in rows:
         counts = [row[key] for key in ("nodes", "edges", "features", "classes")]
         shown = ["?" if count is None else f"{count:,}" for count in counts]
-        table.add_row(row["name"], row["title"], *shown, "yes" if row["at_hand"] else "")
+        marks = ["yes" if row[key] else "" for key in ("in_paper", "at_hand")]
+        table.add_row(row["name"], *shown, *marks)
     return table
 
 

@@ -52,7 +52,7 @@ def load_arrays(
         arrays = read_npz(path)
         check_entry(arrays, entry, str(path))
         return arrays, path
-    target = Path(data_dir) if data_dir is not None else cache_dir()
+    target = cache_dir() if data_dir is None else Path(data_dir).expanduser()
     try:
         return _build(entry, data_dir, target, download)
     except OSError as error:
@@ -80,9 +80,8 @@ def cache_dir() -> Path:
 
 def _folders(data_dir: Path | str | None) -> list[Path]:
     named = os.environ.get(DATA_VARIABLE, "")
-    folders = [Path(data_dir)] if data_dir is not None else []
-    folders += [Path(named)] if named else []
-    return [*folders, cache_dir()]
+    given = [Path(text).expanduser() for text in (data_dir, named) if text]
+    return [*given, cache_dir()]
 
 
 def _build(

@@ -52,14 +52,22 @@ def forced(path: Path) -> Generator[None]:
         _forced = before
 
 
-def path_for(device: torch.device, width: int | None = None) -> Path:
-    """The path of an operation; ``width`` is given by products with one weight per entry."""
+def path_for(device: torch.device) -> Path:
+    """The path of an operation on a device."""
     if _forced is not None:
         return _forced
     if device.type == "cpu":
-        narrow = width is not None and width < NARROW and torch.backends.mkl.is_available()
-        return "csr" if narrow else "compiled"
+        return "compiled"
     return "csr" if device.type == "cuda" else "chunks"
+
+
+def product_path(device: torch.device, entries: int, width: int) -> Path:
+    """The path of a product with one weight per entry."""
+    path = path_for(device)
+    if _forced is None and path == "compiled" and torch.backends.mkl.is_available():
+        # MKL always starts its threads, so that small products are left to the compiled loop.
+        return "csr" if width < NARROW and entries * width >= SERIAL_WORK else "compiled"
+    return path
 
 
 def run_rows(

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ncgnn.graph import _sparse_torch as plain
-from ncgnn.graph._sparse_backend import empty, path_for, run_rows
+from ncgnn.graph._sparse_backend import empty, path_for, product_path, run_rows
 from ncgnn.graph._sparse_dot_kernels import dot_blocks, dot_rows
 from ncgnn.graph._sparse_product_kernels import (
     head_product_blocks,
@@ -36,7 +36,11 @@ def product(pattern: SparsePattern, weights: torch.Tensor, dense: torch.Tensor) 
         return dense.new_zeros(shape)
     weights, dense = weights.contiguous(), dense.contiguous()
     one_head = weights.dim() == 1
-    path = path_for(dense.device, dense.shape[1] if one_head else None)
+    path = (
+        product_path(dense.device, pattern.nnz, dense.shape[1])
+        if one_head
+        else path_for(dense.device)
+    )
     if path == "csr":
         return plain.csr_product(pattern, weights, dense)
     if path == "chunks":

@@ -6,6 +6,7 @@ Entries are taken in chunks, so that no temporary exceeds :data:`CHUNK_ELEMENTS`
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,10 +21,17 @@ if TYPE_CHECKING:
 CHUNK_ELEMENTS = 1 << 22
 
 
-def _chunks(nnz: int, width: int) -> Iterator[slice]:
-    step = max(1, CHUNK_ELEMENTS // max(1, width))
+def _chunks(nnz: int, dense: torch.Tensor, buffers: int) -> Iterator[tuple[slice, torch.Tensor]]:
+    """Slices of the entries, each with buffers for a row of ``dense`` per entry.
+
+    The buffers are used again for every slice: memory that is given back and asked for again
+    many times fragments, and the process grows.
+    """
+    step = min(nnz, max(1, CHUNK_ELEMENTS // max(1, math.prod(dense.shape[1:]))))
+    memory = dense.new_empty((buffers, step, *dense.shape[1:]))
     for start in range(0, nnz, step):
-        yield slice(start, min(start + step, nnz))
+        stop = min(start + step, nnz)
+        yield slice(start, stop), memory[:, : stop - start]
 
 
 def csr_product(pattern: SparsePattern, weights: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
@@ -43,9 +51,8 @@ def chunked_product(
 ) -> torch.Tensor:
     """A·X by gather and ``index_add_``, a bounded number of entries at a time."""
     out = dense.new_zeros((pattern.shape[0], *dense.shape[1:]))
-    width = dense[0].numel() if dense.shape[0] else 1
-    for chunk in _chunks(pattern.nnz, width):
-        messages = dense.index_select(0, pattern.col[chunk])
+    for chunk, (messages,) in _chunks(pattern.nnz, dense, buffers=1):
+        torch.index_select(dense, 0, pattern.col[chunk], out=messages)
         messages *= weights[chunk].unsqueeze(-1)
         out.index_add_(0, pattern.row[chunk], messages)
     return out
@@ -54,11 +61,10 @@ def chunked_product(
 def sampled_dots(pattern: SparsePattern, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """⟨left_i, right_j⟩ over the last dimension for every entry (i, j), in bounded chunks."""
     out = left.new_empty((pattern.nnz, *left.shape[1:-1]))
-    width = left[0].numel() if left.shape[0] else 1
-    for chunk in _chunks(pattern.nnz, width):
-        products = left.index_select(0, pattern.row[chunk])
-        products *= right.index_select(0, pattern.col[chunk])
-        torch.sum(products, dim=-1, out=out[chunk])
+    for chunk, (products, factors) in _chunks(pattern.nnz, left, buffers=2):
+        torch.index_select(left, 0, pattern.row[chunk], out=products)
+        torch.index_select(right, 0, pattern.col[chunk], out=factors)
+        torch.sum(products.mul_(factors), dim=-1, out=out[chunk])
     return out
 
 

@@ -26,53 +26,13 @@ if TYPE_CHECKING:
 
 _PLAIN_TYPES = frozenset(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"])
 _REMEMBER = frozenset(["PUT", "BINPUT", "LONG_BINPUT"])
-_INSTRUCTIONS = _REMEMBER | frozenset(
-    [
-        "PROTO",
-        "FRAME",
-        "STOP",
-        "MARK",
-        "POP_MARK",
-        "MEMOIZE",
-        "GET",
-        "BINGET",
-        "LONG_BINGET",
-        "GLOBAL",
-        "STACK_GLOBAL",
-        "REDUCE",
-        "NEWOBJ",
-        "BUILD",
-        "NONE",
-        "NEWTRUE",
-        "NEWFALSE",
-        "INT",
-        "BININT",
-        "BININT1",
-        "BININT2",
-        "LONG1",
-        "STRING",
-        "BINSTRING",
-        "SHORT_BINSTRING",
-        "UNICODE",
-        "BINUNICODE",
-        "SHORT_BINUNICODE",
-        "BINBYTES",
-        "SHORT_BINBYTES",
-        "EMPTY_TUPLE",
-        "TUPLE",
-        "TUPLE1",
-        "TUPLE2",
-        "TUPLE3",
-        "EMPTY_LIST",
-        "LIST",
-        "APPEND",
-        "APPENDS",
-        "EMPTY_DICT",
-        "DICT",
-        "SETITEM",
-        "SETITEMS",
-    ]
+_ALSO_NEEDED = (
+    "PROTO FRAME STOP MARK MEMOIZE GET BINGET LONG_BINGET GLOBAL STACK_GLOBAL REDUCE NEWOBJ BUILD "
+    "NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG1 STRING BINSTRING SHORT_BINSTRING "
+    "UNICODE BINUNICODE SHORT_BINUNICODE BINBYTES SHORT_BINBYTES EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 "
+    "TUPLE3 EMPTY_LIST LIST APPEND APPENDS EMPTY_DICT DICT SETITEM SETITEMS"
 )
+_INSTRUCTIONS = _REMEMBER | frozenset(_ALSO_NEEDED.split())
 
 
 def load_pickle(path: Path) -> Any:

@@ -52,10 +52,10 @@ def _load(path: Path) -> tuple[Any, NDArray[Any]]:
     from scipy.io import loadmat
     from scipy.sparse import issparse
 
+    if not path.exists():
+        raise DataNotFoundError(f"{path} does not exist")
     try:
         content: dict[str, Any] = loadmat(path, variable_names=["A", "local_info"])
-    except FileNotFoundError as error:
-        raise DataNotFoundError(f"{path} does not exist") from error
     except Exception as error:
         # The reader fails in many ways on damaged bytes; all of them mean the same.
         raise InputError(
