@@ -62,6 +62,7 @@ def _overview(rows: list[dict[str, Any]]) -> Any:
     from rich.table import Table
 
     table = Table("name", "nodes", "edges", "features", "classes", "paper", "at hand")
+    table.columns[0].no_wrap = True
     for column in table.columns[1:5]:
         column.justify = "right"
     for row in rows:

@@ -144,7 +144,7 @@ def _how_to_get(
     reason: str,
 ) -> str:
     looked = ", ".join(str(folder) for folder in _folders(data_dir))
-    listed = "\n".join(f"  {remote.url}\n    as {remote.name}" for remote in missing)
+    listed = "\n".join(f"  {remote.name}: {remote.url}" for remote in missing)
     return (
         f"data set '{entry.name}' is not at hand ({reason}); looked for {entry.name}.npz in "
         f"{looked}. Put {entry.name}.npz into {target}, or download these files into "

@@ -68,7 +68,7 @@ def neighborhood_confusion(
 def confusion_masks(
     confusion: ArrayLike, threshold: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    r"""The NC masks of Eq. (9): :math:`M^{low} = I(NC \le T)` and :math:`M^{high} = I(NC > T)`.
+    r"""The NC masks of Eq. (15): :math:`M^{low} = I(NC \le T)` and :math:`M^{high} = I(NC > T)`.
 
     A node whose NC is NaN, because nothing is known of its neighbourhood, is low.
 

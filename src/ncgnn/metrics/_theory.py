@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def top_share(confusion: ArrayLike, num_classes: int) -> NDArray[np.float64]:
-    r"""Share of the commonest label, :math:`p_{max} = 2^{-NC \log_2 C}`."""
+    r"""Share of the commonest label, Eq. (12): :math:`p_{max} = 2^{-NC \log_2 C}`."""
     values = _checked(confusion, num_classes)
     return np.exp2(-values * np.log2(num_classes))
 
@@ -28,7 +28,8 @@ def conditional_entropy(confusion: ArrayLike, num_classes: int) -> NDArray[np.fl
 
     .. math:: H = -p_{max} \log_2 p_{max} - (1 - p_{max}) \log_2 \frac{1 - p_{max}}{C - 1}
 
-    It rises from 0 at NC = 0 to :math:`\log_2 C` at NC = 1.
+    Eq. (10) with Eq. (12) put in, which is Eq. (13). It rises from 0 at NC = 0 to
+    :math:`\log_2 C` at NC = 1.
 
     Args:
         confusion: NC, between 0 and 1.
@@ -42,7 +43,7 @@ def conditional_entropy(confusion: ArrayLike, num_classes: int) -> NDArray[np.fl
 
 
 def error_lower_bound(confusion: ArrayLike, num_classes: int) -> NDArray[np.float64]:
-    r"""Fano's lower bound on the error rate, :math:`P_e \ge (H - 1) / \log_2 C`.
+    r"""Fano's lower bound on the error rate, :math:`P_e \ge (H - 1) / \log_2 C`, Eq. (14).
 
     Negative values, which say nothing, are kept, as in the curve of the appendix.
     """
@@ -50,7 +51,7 @@ def error_lower_bound(confusion: ArrayLike, num_classes: int) -> NDArray[np.floa
 
 
 def entropy_lower_bound(confusion: ArrayLike, num_classes: int) -> NDArray[np.float64]:
-    r"""The first proposition turned round: :math:`H(y_i, Y_{N_i}) \ge NC \cdot \log_2 C`, in bits.
+    r"""The first proposition turned round: :math:`H(y_i, Y_{N_i}) \ge NC \cdot \log_2 C`, Eq. (5).
 
     NC is at most the joint label entropy of the neighbourhood divided by :math:`\log_2 C`, with
     equality when all labels that occur are equally common.

@@ -42,15 +42,16 @@ def distribution_figure(analysis: Analysis) -> Figure:
     """
     with rc_context(_STYLE):
         panels = len(analysis.hops)
-        figure = Figure(figsize=(1.2 + 3.4 * panels, 2.9), layout="constrained")
+        figure = Figure(figsize=(1.2 + 3.4 * panels, 3.3), layout="constrained")
         axes = figure.subplots(1, panels, sharey=True, squeeze=False)[0]
         heterophily = 1 - analysis.per_node["nh_closed"]
         for axis, hops in zip(axes, analysis.hops, strict=True):
-            _histogram(axis, heterophily, BLUE, "1 − NH", hatch="")
+            _histogram(axis, heterophily, BLUE, "1 − NH, closed", hatch="")
             _histogram(axis, analysis.per_node[f"nc_{hops}"], ORANGE, f"NC, k={hops}", hatch="///")
             axis.set_xlabel("value")
             axis.set_xlim(0, 1)
-            axis.legend(frameon=False)
+            # Above the panel, where no bar can be.
+            axis.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1))
         axes[0].set_ylabel("share of nodes")
         figure.suptitle(f"{analysis.graph.name}: how confused are the nodes?")
         return figure
@@ -131,7 +132,7 @@ def theory_figure(classes: Sequence[int] = (2, 3, 5, 10, 15)) -> Figure:
         for axis in (left, right):
             axis.set_xlabel("Neighborhood Confusion")
             axis.set_xlim(0, 1)
-        left.legend(frameon=False)
+        right.legend(frameon=False, loc="lower right")
         return figure
 
 
