@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import hashlib
+import threading
+from functools import partial
+
+import numpy as np
+import pytest
+from loopback_server import Answer, running_server
+
+from ncgnn.data import _catalog, _download, _fetch
+from ncgnn.data._catalog import DatasetEntry, RemoteFile
+from ncgnn.data._checks import content_sha256
+from ncgnn.data._fetch import available, cache_dir, load_arrays
+from ncgnn.data._npz import read_npz
+from ncgnn.data.sources import parser
+from ncgnn.errors import DataMismatchError, DataNotFoundError, InputError, UnknownNameError
+
+NODES = b"id\tfeatures\tlabel\n0\t1,2\t0\n1\t0\t1\n2\t2\t1\n"
+EDGES = b"id\tid\n0\t1\n1\t2\n2\t2\n"
+NAMES = ("node_feature_label.txt", "graph_edges.txt")
+
+
+def tiny_entry(urls, checksum=None, sums=(None, None), **changes):
+    fields = {
+        "name": "tiny-graph",
+        "title": "Tiny",
+        "parser": "geom-gcn",
+        "files": tuple(map(RemoteFile, urls, NAMES, sums)),
+        "homepage": "https://example.org/tiny",
+        "citation": "Nobody",
+        "licence": None,
+        "nodes": 3,
+        "edges": 3,
+        "features": 3,
+        "classes": 2,
+        "directed": True,
+        "content_sha256": checksum,
+    }
+    return DatasetEntry(**(fields | changes))
+
+
+@pytest.fixture
+def checksum(tmp_path):
+    files = {name: tmp_path / f"sample-{name}" for name in NAMES}
+    for path, content in zip(files.values(), (NODES, EDGES), strict=True):
+        path.write_bytes(content)
+    found = content_sha256(parser("geom-gcn")(files))
+    for path in files.values():
+        path.unlink()
+    return found
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    """A server with the two files, an empty cache, and no data folder from outside."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("NCGNN_DATA", raising=False)
+    monkeypatch.setattr(_download, "_PAUSES_SECONDS", (0.0, 0.0))
+    insecure = partial(_download.download, allow_insecure=True)
+    monkeypatch.setattr(_fetch, "download_file", insecure)
+    with running_server() as running:
+        running.urls = [running.serve("/nodes", NODES), running.serve("/edges", EDGES)]
+        yield running
+
+
+@pytest.fixture
+def tiny(server, monkeypatch, checksum):
+    """Put an entry into the catalogue; keywords change it."""
+
+    def use(**changes):
+        item = tiny_entry(server.urls, **({"checksum": checksum} | changes))
+        monkeypatch.setattr(_catalog, "_by_name", lambda: {item.name: item})
+        return item
+
+    use()
+    return use
+
+
+def assert_is_tiny(arrays):
+    assert arrays.labels.tolist() == [0, 1, 1]
+    assert sorted(map(tuple, arrays.edge_index.T.tolist())) == [(0, 1), (1, 2), (2, 2)]
+
+
+def test_download_parse_cache_and_then_no_network(server, tiny, tmp_path):
+    assert available("tiny-graph") is None
+    arrays, path = load_arrays("Tiny_Graph")
+    assert_is_tiny(arrays)
+    assert path == cache_dir() / "tiny-graph.npz" == tmp_path / "cache/ncgnn/tiny-graph.npz"
+    assert server.requests == ["/nodes", "/edges"]
+    assert available("tiny-graph") == path
+
+    again, same_path = load_arrays("tiny-graph")
+    assert_is_tiny(again)
+    assert same_path == path
+    assert len(server.requests) == 2
+    assert again.origin == arrays.origin
+    for url, content in zip(server.urls, (NODES, EDGES), strict=True):
+        assert f"{url} (SHA-256 {hashlib.sha256(content).hexdigest()})" in again.origin
+
+
+def test_a_data_folder_gets_the_new_files(server, tiny, tmp_path):
+    _, path = load_arrays("tiny-graph", tmp_path / "mine")
+    assert path == tmp_path / "mine" / "tiny-graph.npz"
+    assert sorted(item.name for item in (tmp_path / "mine/raw/tiny-graph").iterdir()) == sorted(
+        NAMES
+    )
+    assert not cache_dir().exists()
+
+
+def test_the_order_of_folders(server, tiny, tmp_path, monkeypatch):
+    mine, shared = tmp_path / "mine", tmp_path / "shared"
+    _, cached = load_arrays("tiny-graph")
+    monkeypatch.setenv("NCGNN_DATA", str(shared))
+    assert load_arrays("tiny-graph", mine)[1] == cached
+    for folder in (shared, mine):
+        folder.mkdir()
+        (folder / "tiny-graph.npz").write_bytes(cached.read_bytes())
+    assert load_arrays("tiny-graph")[1] == shared / "tiny-graph.npz"
+    assert load_arrays("tiny-graph", mine)[1] == mine / "tiny-graph.npz"
+    assert available("tiny-graph", str(mine)) == mine / "tiny-graph.npz"
+
+
+def test_raw_files_placed_by_hand_are_parsed_without_network(server, tiny, tmp_path):
+    raw = tmp_path / "mine" / "raw" / "tiny-graph"
+    raw.mkdir(parents=True)
+    for name, content in zip(NAMES, (NODES, EDGES), strict=True):
+        (raw / name).write_bytes(content)
+    arrays, path = load_arrays("tiny-graph", tmp_path / "mine", download=False)
+    assert_is_tiny(arrays)
+    assert path.exists()
+    assert server.requests == []
+
+
+def test_only_missing_raw_files_are_downloaded(server, tiny, tmp_path):
+    raw = tmp_path / "mine" / "raw" / "tiny-graph"
+    raw.mkdir(parents=True)
+    (raw / NAMES[0]).write_bytes(NODES)
+    load_arrays("tiny-graph", tmp_path / "mine")
+    assert server.requests == ["/edges"]
+
+
+@pytest.mark.parametrize("download", [True, False])
+def test_offline_says_what_to_put_where(server, tiny, tmp_path, monkeypatch, download):
+    monkeypatch.setenv("NCGNN_DATA", str(tmp_path / "shared"))
+    for path in ("/nodes", "/edges"):
+        server.serve(path, Answer(b"", 503))
+    with pytest.raises(DataNotFoundError) as caught:
+        load_arrays("tiny-graph", tmp_path / "mine", download=download)
+    message = str(caught.value)
+    for words in (
+        "data set 'tiny-graph' is not at hand",
+        "503" if download else "offline",
+        f"tiny-graph.npz in {tmp_path / 'mine'}, {tmp_path / 'shared'}, {cache_dir()}",
+        f"Put tiny-graph.npz into {tmp_path / 'mine'}",
+        str(tmp_path / "mine" / "raw" / "tiny-graph"),
+        *server.urls,
+        *NAMES,
+    ):
+        assert words in message
+    assert bool(server.requests) == download
+    assert available("tiny-graph", tmp_path / "mine") is None
+
+
+def test_a_damaged_file_is_an_error_and_stays(server, tiny, tmp_path):
+    path = tmp_path / "tiny-graph.npz"
+    path.write_bytes(b"PK\x03\x04 damaged")
+    with pytest.raises(InputError, match=r"tiny-graph\.npz"):
+        load_arrays("tiny-graph", tmp_path)
+    assert path.read_bytes() == b"PK\x03\x04 damaged"
+    assert server.requests == []
+
+
+def test_a_file_with_other_content_is_an_error_and_stays(server, tiny, tmp_path):
+    path = tmp_path / "tiny-graph.npz"
+    np.savez(path, edge_index=np.zeros((2, 0), dtype=int), y=np.array([0, 1, 1]))
+    before = path.read_bytes()
+    with pytest.raises(DataMismatchError, match="has 0 directed edges, expected 3"):
+        load_arrays("tiny-graph", tmp_path)
+    assert path.read_bytes() == before
+    assert server.requests == []
+
+
+def test_a_download_with_other_content_is_not_stored(server, tiny):
+    server.serve("/nodes", NODES.replace(b"1,2", b"0,2"))
+    with pytest.raises(DataMismatchError) as caught:
+        load_arrays("tiny-graph")
+    message = str(caught.value)
+    assert "are right but its content is not" in message
+    assert "the authors' files may have changed" in message
+    assert str(cache_dir() / "raw" / "tiny-graph") in message
+    assert available("tiny-graph") is None
+
+
+def test_a_download_that_cannot_be_parsed_is_not_stored(server, tiny):
+    server.serve("/nodes", b"id\tfeatures\tlabel\nrubbish\n")
+    with pytest.raises(InputError, match=r"node_feature_label\.txt, line 2"):
+        load_arrays("tiny-graph")
+    assert available("tiny-graph") is None
+
+
+def test_recorded_checksums_of_raw_files_are_compared(server, tiny, tmp_path):
+    sums = [hashlib.sha256(content).hexdigest() for content in (NODES, EDGES)]
+    tiny(sums=sums)
+    raw = tmp_path / "raw" / "tiny-graph"
+    raw.mkdir(parents=True)
+    (raw / NAMES[0]).write_bytes(NODES + b"\n")
+    with pytest.raises(DataMismatchError, match="delete it and get a fresh copy"):
+        load_arrays("tiny-graph", tmp_path)
+    (raw / NAMES[0]).unlink()
+    assert_is_tiny(load_arrays("tiny-graph", tmp_path)[0])
+
+
+def test_a_folder_that_cannot_be_written(server, tiny, tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(InputError, match="cannot be stored in"):
+        load_arrays("tiny-graph", tmp_path / "file")
+
+
+def test_many_at_once_do_not_disturb_each_other(server, tiny):
+    problems = []
+
+    def load():
+        try:
+            assert_is_tiny(load_arrays("tiny-graph")[0])
+        except Exception as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=load) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert_is_tiny(read_npz(cache_dir() / "tiny-graph.npz"))
+    assert [path.name for path in cache_dir().iterdir() if path.is_file()] == ["tiny-graph.npz"]
+    assert sorted(path.name for path in (cache_dir() / "raw/tiny-graph").iterdir()) == sorted(NAMES)
+
+
+def test_unknown_names(server):
+    for function in (load_arrays, available):
+        with pytest.raises(UnknownNameError):
+            function("no such graph")
+
+
+@pytest.mark.parametrize("value", ["", "relative/path"])
+def test_the_cache_is_under_home_by_default(monkeypatch, tmp_path, value):
+    monkeypatch.setenv("XDG_CACHE_HOME", value)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_dir() == tmp_path / ".cache" / "ncgnn"
+
+
+def test_a_real_file_is_found(real_data_dir, monkeypatch):
+    monkeypatch.setenv("NCGNN_DATA", str(real_data_dir))
+    arrays, path = load_arrays("Texas", download=False)
+    assert path == real_data_dir / "texas.npz"
+    assert len(arrays.labels) == 183
