@@ -37,19 +37,23 @@ def thread_count() -> int:
     return int(numba.get_num_threads())
 
 
-def balanced_blocks(work_before: NDArray[np.int64], least_work: int = 1 << 18) -> NDArray[np.int64]:
+def balanced_blocks(
+    work_before: NDArray[np.int64], *, least_work: int = 1 << 18, most_blocks: int | None = None
+) -> NDArray[np.int64]:
     """Cut rows into consecutive blocks of about equal work, several for each thread.
 
     Args:
         work_before: Work of all rows before each row, [rows + 1]. Every row costs one unit more.
         least_work: Below this much work another thread does not pay.
+        most_blocks: Upper limit of the number of blocks.
 
     Returns:
         Block boundaries, from 0 to the number of rows.
     """
     rows = len(work_before) - 1
     total = int(work_before[-1]) + rows
-    parts = max(1, min(rows, total // least_work, thread_count() * 16))
+    parts = min(rows, total // least_work, thread_count() * 16)
+    parts = max(1, parts if most_blocks is None else min(parts, most_blocks))
     goals = np.linspace(0, total, parts + 1)
     low, high = np.zeros(parts + 1, dtype=np.int64), np.full(parts + 1, rows)
     while np.any(low < high):

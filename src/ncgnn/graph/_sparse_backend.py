@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
+import os
 import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,12 +35,23 @@ Path = Literal["compiled", "csr", "chunks"]
 NARROW = 32
 #: Fewer multiply-adds than this do not repay the start of the threads.
 SERIAL_WORK = 1 << 15
-#: The C library returns blocks above this size to the system when they are freed, so that every
-#: use pays page faults again; NumPy asks for huge pages, which costs a fraction of them.
-HUGE_BYTES = 32 << 20
+#: From this size on NumPy asks for huge pages and torch does not (measured: the page faults of a
+#: fresh block cost a quarter). Large blocks go back to the system when they are freed, so every
+#: new result pays for its pages again.
+HUGE_BYTES = 4 << 20
 ALIGNMENT = 64
 
 _forced: Path | None = None
+_forked = False
+
+
+def _note_fork() -> None:
+    global _forked
+    _forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
 
 
 @contextlib.contextmanager
@@ -64,7 +77,7 @@ def path_for(device: torch.device) -> Path:
 def product_path(device: torch.device, entries: int, width: int) -> Path:
     """The path of a product with one weight per entry."""
     path = path_for(device)
-    if _forced is None and path == "compiled" and torch.backends.mkl.is_available():
+    if _forced is None and path == "compiled" and not _forked and torch.backends.mkl.is_available():
         # MKL always starts its threads, so that small products are left to the compiled loop.
         return "csr" if width < NARROW and entries * width >= SERIAL_WORK else "compiled"
     return path
@@ -79,11 +92,10 @@ def run_rows(
 ) -> None:
     """Run a kernel over all rows, on as many threads as torch and numba both allow.
 
-    One thread (``torch.set_num_threads(1)``) and small work never enter the thread pool, which
-    also makes them safe in a forked process.
+    A forked child uses one: the threads of its parent are gone, and OpenMP would end the process.
     """
     allowed = thread_count()
-    threads = min(torch.get_num_threads(), allowed)
+    threads = 1 if _forked else min(torch.get_num_threads(), allowed)
     if threads == 1 or work < SERIAL_WORK:
         rows_kernel(0, int(bounds[-1]), *arrays)
         return
@@ -96,7 +108,7 @@ def run_rows(
 
 def empty(shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
     """An uninitialised contiguous tensor of the type and device of another one."""
-    size = like.element_size() * int(np.prod(shape, dtype=np.int64))
+    size = like.element_size() * math.prod(shape)
     if like.device.type != "cpu" or size < HUGE_BYTES:
         return torch.empty(shape, dtype=like.dtype, device=like.device)
     memory = np.empty(size + ALIGNMENT, dtype=np.uint8)

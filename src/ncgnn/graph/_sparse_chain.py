@@ -16,7 +16,7 @@ Order = Literal["propagate first", "transform first"]
 
 #: Cost of one multiply-add in a dense product, in a sparse-dense product, and in the product of
 #: two sparse matrices. Measured on a CPU; only their ratios matter.
-DENSE, SPARSE, SPARSE_PAIR = 1.0, 8.0, 80.0
+DENSE, SPARSE, SPARSE_PAIR = 1.0, 10.0, 900.0
 
 
 def sparse_dense_chain(

@@ -36,8 +36,8 @@ class ConstantSparse:
     itself trusts its parts, and none of them may be changed in place.
 
     Second-class behaviour: products run in float32 and float64 only, and the dense side must have
-    the type of the matrix (also under autocast); ``torch.func`` transforms are not supported; the
-    thread pool of the CPU path must not be used in a forked child, except with one torch thread.
+    the type of the matrix (also under autocast); ``torch.func`` transforms are not supported; a
+    forked child process runs the CPU kernels on one thread.
 
     Attributes:
         pattern: The places of the entries; matrices made by :meth:`scale` share it.
@@ -151,7 +151,10 @@ class ConstantSparse:
     def scale(
         self, rows: torch.Tensor | None = None, cols: torch.Tensor | None = None
     ) -> ConstantSparse:
-        """D_r·A·D_c for the diagonals ``rows`` [m] and ``cols`` [n]; the pattern is shared."""
+        """D_r·A·D_c for the diagonals ``rows`` [m] and ``cols`` [n]; the pattern is shared.
+
+        The diagonals are converted to the type and device of the matrix.
+        """
         factors: list[torch.Tensor] = []
         if rows is not None:
             left = as_values(rows, "rows", self.shape[0]).to(self.values)
@@ -181,18 +184,15 @@ class ConstantSparse:
 
     def rows(self, index: ArrayLike) -> ConstantSparse:
         """The matrix A[index], for positions in any order or a mask [m]."""
-        pattern, entries = select.rows_of(self.pattern, index)
-        return ConstantSparse(pattern, self.values.index_select(0, entries))
+        return ConstantSparse(*select.rows_of(self.pattern, self.values, index))
 
     def columns(self, index: ArrayLike) -> ConstantSparse:
         """The matrix A[:, index], for positions in any order or a mask [n]."""
-        pattern, entries = select.columns_of(self.pattern, index)
-        return ConstantSparse(pattern, self.values.index_select(0, entries))
+        return ConstantSparse(*select.columns_of(self.pattern, self.values, index))
 
     def block(self, rows: ArrayLike, cols: ArrayLike) -> ConstantSparse:
         """The matrix A[rows][:, cols], for positions in any order or masks."""
-        pattern, entries = select.block_of(self.pattern, rows, cols)
-        return ConstantSparse(pattern, self.values.index_select(0, entries))
+        return ConstantSparse(*select.block_of(self.pattern, self.values, rows, cols))
 
     def to(
         self,

@@ -54,8 +54,9 @@ class SparsePattern:
         The values of entries must follow :attr:`edge_index` of the result, not the argument.
         """
         rows, cols = checked_edge_index(edge_index, num_nodes)
-        crow, col, _ = merged_entries(rows, cols, (num_nodes, num_nodes))
-        return cls(crow, col, (num_nodes, num_nodes))
+        shape = (int(num_nodes), int(num_nodes))
+        crow, col, _ = merged_entries(rows, cols, shape)
+        return cls(crow, col, shape)
 
     @property
     def nnz(self) -> int:

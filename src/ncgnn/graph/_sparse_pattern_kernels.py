@@ -1,10 +1,15 @@
-"""Compiled operations on patterns: grouping, symmetry and selection."""
+"""Compiled operations on patterns: grouping, symmetry and selection.
+
+A selection carries a payload along, one number for each entry: its value or its position.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ncgnn._compile import compiled
+import numpy as np
+
+from ncgnn._compile import compiled, parallel, prange
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,44 +51,75 @@ def is_symmetric(crow: Array, col: Array, values: Array) -> bool:
 
 
 @compiled
-def count_block(crow: Array, col: Array, rows: Array, starts: Array, new_crow: Array) -> None:
-    """Write the row pointer of the block of ``rows`` and of the columns grouped by ``starts``."""
-    total = 0
+def row_pointer(crow: Array, rows: Array, new_crow: Array) -> None:
+    """Write the row pointer of the selected rows."""
     new_crow[0] = 0
     for r in range(rows.shape[0]):
         i = rows[r]
-        for e in range(crow[i], crow[i + 1]):
-            j = col[e]
-            total += starts[j + 1] - starts[j]
-        new_crow[r + 1] = total
+        new_crow[r + 1] = new_crow[r] + crow[i + 1] - crow[i]
 
 
 @compiled
-def fill_block(
+def copy_rows(
+    first: int,
+    last: int,
     crow: Array,
     col: Array,
+    payload: Array,
     rows: Array,
-    starts: Array,
-    order: Array,
+    new_crow: Array,
     new_col: Array,
-    entries: Array,
+    new_payload: Array,
 ) -> None:
-    """Write the new columns, and the old position of each kept entry."""
-    new = 0
-    for r in range(rows.shape[0]):
-        i = rows[r]
-        for e in range(crow[i], crow[i + 1]):
-            j = col[e]
-            for k in range(starts[j], starts[j + 1]):
-                new_col[new] = order[k]
-                entries[new] = e
-                new += 1
+    """Copy the selected rows ``first .. last - 1`` to their places in the new matrix."""
+    for r in range(first, last):
+        # Unsigned positions cannot count from the end, which spares a test at every entry.
+        old, new = np.uint64(crow[rows[r]]), np.uint64(new_crow[r])
+        for k in range(np.uint64(new_crow[r + 1]) - new):
+            new_col[new + k] = col[old + k]
+            new_payload[new + k] = payload[old + k]
+
+
+@parallel
+def copy_blocks(
+    bounds: Array,
+    crow: Array,
+    col: Array,
+    payload: Array,
+    rows: Array,
+    new_crow: Array,
+    new_col: Array,
+    new_payload: Array,
+) -> None:
+    """Run :func:`copy_rows` on every block of selected rows."""
+    for b in prange(bounds.shape[0] - 1):
+        first, last = bounds[b], bounds[b + 1]
+        copy_rows(first, last, crow, col, payload, rows, new_crow, new_col, new_payload)
 
 
 @compiled
-def fill_rows(crow: Array, rows: Array, new_crow: Array, entries: Array) -> None:
-    """Write the old position of each entry of the selected rows."""
+def filter_rows(
+    crow: Array,
+    col: Array,
+    payload: Array,
+    rows: Array,
+    place: Array,
+    new_crow: Array,
+    new_col: Array,
+    new_payload: Array,
+) -> None:
+    """Copy the entries of the selected rows whose column has a new place (not -1).
+
+    Every entry is written, and the next one overwrites it where it was not wanted: a branch would
+    be mispredicted at every other entry. The new arrays need room for one entry too many.
+    """
+    new = np.uint64(0)
+    new_crow[0] = 0
     for r in range(rows.shape[0]):
-        shift = crow[rows[r]] - new_crow[r]
-        for new in range(new_crow[r], new_crow[r + 1]):
-            entries[new] = new + shift
+        i = rows[r]
+        for e in range(np.uint64(crow[i]), np.uint64(crow[i + 1])):
+            column = place[np.uint64(col[e])]
+            new_col[new] = column
+            new_payload[new] = payload[e]
+            new += np.uint64(column >= 0)
+        new_crow[r + 1] = new

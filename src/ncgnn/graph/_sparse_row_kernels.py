@@ -41,8 +41,7 @@ def softmax_rows(first: int, last: int, crow: Array, scores: Array, out: Array) 
         for h in range(scores.shape[1] if start < stop else 0):
             highest = scores[start, h]
             for e in range(start + 1, stop):
-                # Written so that a NaN among the scores reaches the whole row.
-                if not scores[e, h] <= highest:
+                if scores[e, h] > highest:
                     highest = scores[e, h]
             total = scores.dtype.type(0)
             for e in range(start, stop):

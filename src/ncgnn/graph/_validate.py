@@ -99,6 +99,11 @@ def check_class_count(
 ) -> int:
     """The number of classes covers every label and fits the class names."""
     found = int(labels.max()) + 1
+    if found > max(1000, len(labels)):
+        raise InputError(
+            f"labels reach {found - 1} in a graph of {len(labels)} nodes; "
+            "number the classes from 0 on, without gaps."
+        )
     count = num_classes if num_classes is not None else max(found, len(class_names or ()))
     if found > count:
         raise InputError(f"labels contain class {found - 1}, but num_classes is {count}.")

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncgnn._compile import balanced_blocks, compiled, over_blocks
+from ncgnn.errors import InputError
 from ncgnn.metrics._inputs import labelled
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from ncgnn.graph import GraphLike
+
+_MOST_CLASSES = 10_000
 
 
 def class_pair_counts(
@@ -44,7 +47,14 @@ def _class_pairs(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     given = labelled(graph, labels, num_classes)
     indptr, indices = given.graph.indptr, given.graph.indices
-    blocks = balanced_blocks(indptr)
+    if given.num_classes > _MOST_CLASSES:
+        raise InputError(
+            f"{given.num_classes} classes are too many for a table of all class pairs; "
+            f"at most {_MOST_CLASSES} work."
+        )
+    # Every block has a table of its own; together they stay within a quarter of a gigabyte.
+    most_blocks = max(1, (1 << 24) // given.num_classes**2)
+    blocks = balanced_blocks(indptr, most_blocks=most_blocks)
     place = {int(first): k for k, first in enumerate(blocks[:-1])}
     shape = (len(blocks) - 1, given.num_classes, given.num_classes)
     counts, shares = np.zeros(shape, dtype=np.int64), np.zeros(shape)

@@ -33,6 +33,8 @@ class LabelCounts:
         top: Count of the commonest label.
         same: Count of the node's own label; zero for an unlabelled node.
         surprise: Sum of count · log2(count) over the classes; empty unless asked for.
+        leader: The commonest label, the first among equals, -1 where there is none; empty unless
+            asked for.
         matrix: All counts [n, C]; empty unless asked for.
     """
 
@@ -40,6 +42,7 @@ class LabelCounts:
     top: NDArray[np.int32]
     same: NDArray[np.int32]
     surprise: NDArray[np.float64]
+    leader: NDArray[np.int32]
     matrix: NDArray[np.int32]
 
 
@@ -114,6 +117,7 @@ class Neighborhoods:
         neighborhood: Neighborhood = "closed",
         *,
         surprise: bool = False,
+        leader: bool = False,
         matrix: bool = False,
         same: bool = True,
     ) -> LabelCounts:
@@ -124,6 +128,7 @@ class Neighborhoods:
             num_classes: Number of classes.
             neighborhood: ``"closed"`` or ``"open"``.
             surprise: Also fill :attr:`LabelCounts.surprise`.
+            leader: Also fill :attr:`LabelCounts.leader`.
             matrix: Also fill :attr:`LabelCounts.matrix`.
             same: Fill :attr:`LabelCounts.same`; leaving it out saves a little time.
         """
@@ -135,6 +140,7 @@ class Neighborhoods:
             top=np.empty(n, dtype=np.int32),
             same=np.empty(n if same else 0, dtype=np.int32),
             surprise=np.empty(n if surprise else 0),
+            leader=np.empty(n if leader else 0, dtype=np.int32),
             matrix=np.empty((n, num_classes) if matrix else (0, 0), dtype=np.int32),
         )
         self._fill(counts, classes, num_classes, neighborhood == "closed")
@@ -142,7 +148,7 @@ class Neighborhoods:
 
     def _fill(self, to: LabelCounts, classes: NDArray[Any], num_classes: int, closed: bool) -> None:
         results = (to.size, to.top, to.same)
-        extras = (to.surprise, to.matrix)
+        extras = (to.surprise, to.leader, to.matrix)
         if not self.stored:
             sets = (self._set_of_row, self._row_sets, self._label_sets(classes, num_classes))
             search = (self._indptr, self._indices, self.hops, classes, num_classes, closed, *sets)

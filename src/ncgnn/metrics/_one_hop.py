@@ -100,12 +100,14 @@ def count_rows(
     top: NDArray[np.int32],
     same: NDArray[np.int32],
     surprise: NDArray[np.float64],
+    leader: NDArray[np.int32],
     matrix: NDArray[np.int32],
 ) -> None:
     """Count with one counter per class in memory.
 
     Unless they are empty, also fills ``surprise`` with the sum of count · log2(count) over the
-    classes, and ``matrix`` [n, C] with all counts.
+    classes, ``leader`` with the commonest class (the first among equals, -1 without labels), and
+    ``matrix`` [n, C] with all counts.
     """
     counts = np.zeros(num_classes + 1, np.int64)
     fetched = np.zeros(_TILE, classes.dtype)
@@ -126,7 +128,7 @@ def count_rows(
             if indptr[i + 1] - start > _TILE:
                 _count_row(indices[start + _TILE : indptr[i + 1]], classes, counts)
             adjust_own(counts, own, closed, looped)
-            write_extras(i, num_classes, counts, surprise, matrix)
+            write_extras(i, num_classes, counts, surprise, leader, matrix)
             finish_node(i, own, num_classes, counts, size, top, same)
         row = stop_row
 
@@ -147,14 +149,23 @@ def adjust_own(counts: Any, own: Any, closed: bool, looped: bool) -> None:
 
 
 @compiled
-def write_extras(node: Any, num_classes: Any, counts: Any, surprise: Any, matrix: Any) -> None:
-    """Write what only some metrics need: the terms of the entropy, and all counts."""
+def write_extras(
+    node: Any, num_classes: Any, counts: Any, surprise: Any, leader: Any, matrix: Any
+) -> None:
+    """Write what only some metrics need."""
     if len(surprise) > 0:
         total = 0.0
         for c in range(num_classes):
             if counts[c] > 1:
                 total += counts[c] * np.log2(counts[c])
         surprise[node] = total
+    if len(leader) > 0:
+        leader[node] = -1
+        largest = 0
+        for c in range(num_classes):
+            if counts[c] > largest:
+                largest = counts[c]
+                leader[node] = c
     if len(matrix) > 0:
         for c in range(num_classes):
             matrix[node, c] = counts[c]

@@ -134,9 +134,9 @@ def analyze(
 
 def _commonest(given: Labelled) -> NDArray[np.int64]:
     counts = Neighborhoods(given.graph).count(
-        given.classes, given.num_classes, matrix=True, same=False
+        given.classes, given.num_classes, leader=True, same=False
     )
-    return np.where(counts.size > 0, counts.matrix.argmax(axis=1), -1)
+    return counts.leader.astype(np.int64)
 
 
 def _plain(value: float) -> float | None:

@@ -68,6 +68,7 @@ def count_within(
     top: NDArray[np.int32],
     same: NDArray[np.int32],
     surprise: NDArray[np.float64],
+    leader: NDArray[np.int32],
     matrix: NDArray[np.int32],
 ) -> None:
     """Count the labels of all nodes within ``hops`` steps against the direction of the edges.
@@ -88,6 +89,7 @@ def count_within(
         top: Filled with the count of the commonest label.
         same: Filled with the count of the node's own label, unless empty.
         surprise: Filled with the sum of count · log2(count), unless empty.
+        leader: Filled with the commonest class, unless empty.
         matrix: Filled with all counts [n, C], unless empty.
     """
     num_nodes = len(indptr) - 1
@@ -106,7 +108,7 @@ def count_within(
             _count_marked(seen, classes, num_classes, label_sets, counts)
         own = classes[i]
         adjust_own(counts, own, closed, True)
-        write_extras(i, num_classes, counts, surprise, matrix)
+        write_extras(i, num_classes, counts, surprise, leader, matrix)
         finish_node(i, own, num_classes, counts, size, top, same)
 
 
