@@ -8,6 +8,10 @@ READY := $(VENV)/.ready
 
 demo: $(READY)
 	$(BIN)/ncgnn analyze digits --out demo-results/digits
+	$(BIN)/ncgnn generate --nodes 3000 --edges 12000 --classes 5 --homophily 0.9 \
+		--confused-share 0.3 --confused-homophily 0.1 --out demo-results/mixed.npz --force
+	$(BIN)/ncgnn analyze demo-results/mixed.npz --out demo-results/mixed
+	@echo "Reports with pictures: demo-results/digits/report.html and demo-results/mixed/report.html"
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
@@ -20,6 +24,11 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
+benchmarks: $(READY)
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/sparse.py
+
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -27,6 +36,7 @@ format: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "error: Python 3.11 or newer is needed; pass PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "Setting up $(VENV); the first time this takes a few minutes."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(READY)

@@ -12,7 +12,8 @@ from ncgnn._lazy import lazy_exports
 from ncgnn._version import __version__
 
 if TYPE_CHECKING:
-    from ncgnn.data import generate, load, make_split, save
+    from ncgnn.data import custom_split, generate, load, make_split, save, split_report
+    from ncgnn.errors import InputError, NcgnnError, NcgnnWarning
     from ncgnn.graph import Graph
     from ncgnn.metrics import (
         AddNeighborhoodConfusion,
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
         adjusted_homophily,
         analyze,
         class_insensitive_homophily,
+        conditional_entropy,
         confusion_masks,
+        duplication_rates,
         edge_homophily,
+        error_lower_bound,
         label_informativeness,
         neighborhood_class_distribution,
         neighborhood_confusion,
@@ -33,12 +37,19 @@ __all__ = [
     "AddNeighborhoodConfusion",
     "ConfusionTracker",
     "Graph",
+    "InputError",
+    "NcgnnError",
+    "NcgnnWarning",
     "__version__",
     "adjusted_homophily",
     "analyze",
     "class_insensitive_homophily",
+    "conditional_entropy",
     "confusion_masks",
+    "custom_split",
+    "duplication_rates",
     "edge_homophily",
+    "error_lower_bound",
     "generate",
     "label_informativeness",
     "load",
@@ -48,13 +59,17 @@ __all__ = [
     "neighborhood_entropy",
     "node_homophily",
     "save",
+    "split_report",
 ]
 
-_DATA = ("generate", "load", "make_split", "save")
-_HERE = ("__version__", "Graph", *_DATA)
+_DATA = ("custom_split", "generate", "load", "make_split", "save", "split_report")
+_ERRORS = ("InputError", "NcgnnError", "NcgnnWarning")
+_HERE = ("__version__", "Graph", *_DATA, *_ERRORS)
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {"Graph": "ncgnn.graph"}
     | dict.fromkeys(_DATA, "ncgnn.data")
+    | dict.fromkeys(_ERRORS, "ncgnn.errors")
     | {name: "ncgnn.metrics" for name in __all__ if name not in _HERE},
+    submodules=("data", "errors", "graph", "metrics", "report"),
 )

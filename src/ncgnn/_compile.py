@@ -24,12 +24,24 @@ prange = cast("Callable[[int], range]", numba.prange)
 
 def compiled(function: Function) -> Function:
     """Compile a function for one thread; other compiled functions may call it."""
-    return cast("Function", numba.njit(cache=True, nogil=True)(function))
+    return cast("Function", _cached(numba.njit, nogil=True)(function))
 
 
 def parallel(function: Function) -> Function:
     """Compile a function whose ``prange`` loops run on all threads."""
-    return cast("Function", numba.njit(cache=True, nogil=True, parallel=True)(function))
+    return cast("Function", _cached(numba.njit, nogil=True, parallel=True)(function))
+
+
+def _cached(compiler: Any, **options: Any) -> Callable[[Any], Any]:
+    """Compile with a cache on disk, or without one where there is no place to write it."""
+
+    def compile_one(function: Any) -> Any:
+        try:
+            return compiler(cache=True, **options)(function)
+        except RuntimeError:
+            return compiler(**options)(function)
+
+    return compile_one
 
 
 def thread_count() -> int:
@@ -38,9 +50,9 @@ def thread_count() -> int:
 
 
 def balanced_blocks(
-    work_before: NDArray[np.int64], *, least_work: int = 1 << 18, most_blocks: int | None = None
+    work_before: NDArray[np.int64], *, least_work: int = 1 << 18, most_blocks: int = 64
 ) -> NDArray[np.int64]:
-    """Cut rows into consecutive blocks of about equal work, several for each thread.
+    """Cut rows into consecutive blocks of about equal work.
 
     Args:
         work_before: Work of all rows before each row, [rows + 1]. Every row costs one unit more.
@@ -52,8 +64,8 @@ def balanced_blocks(
     """
     rows = len(work_before) - 1
     total = int(work_before[-1]) + rows
-    parts = min(rows, total // least_work, thread_count() * 16)
-    parts = max(1, parts if most_blocks is None else min(parts, most_blocks))
+    # The number of threads plays no part, so that sums over blocks never depend on it.
+    parts = max(1, min(rows, total // least_work, most_blocks))
     goals = np.linspace(0, total, parts + 1)
     low, high = np.zeros(parts + 1, dtype=np.int64), np.full(parts + 1, rows)
     while np.any(low < high):
@@ -65,9 +77,9 @@ def balanced_blocks(
     return low
 
 
-def even_blocks(rows: int) -> NDArray[np.int64]:
+def even_blocks(rows: int, least_rows: int = 1 << 15) -> NDArray[np.int64]:
     """Blocks of rows that all cost the same."""
-    parts = max(1, min(rows >> 15, thread_count() * 4))
+    parts = max(1, min(rows // least_rows, 32))
     return np.linspace(0, rows, parts + 1).astype(np.int64)
 
 
@@ -85,5 +97,9 @@ def over_blocks(blocks: NDArray[np.int64], work: Callable[[int, int], None]) -> 
             work(first, end)
         return
     with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(work, first, end) for first, end in spans]:
-            done.result()
+        try:
+            for done in [pool.submit(work, first, end) for first, end in spans]:
+                done.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 from uuid import uuid4
@@ -49,8 +49,10 @@ def sha256_of_file(path: Path | str) -> str:
 def _sync_folder(folder: Path) -> None:
     if os.name != "posix":
         return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    # The file is in place already; some file systems refuse to flush a folder.
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

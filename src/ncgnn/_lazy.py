@@ -11,11 +11,19 @@ if TYPE_CHECKING:
 
 
 def lazy_exports(
-    package: str, exports: Mapping[str, str]
+    package: str, exports: Mapping[str, str], submodules: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Make a module's ``__getattr__`` and ``__dir__`` (PEP 562) from ``{name: module}``."""
+    """Make a module's ``__getattr__`` and ``__dir__`` (PEP 562).
+
+    Args:
+        package: Name of the module.
+        exports: For each name the module that holds it.
+        submodules: Names of submodules that are imported on use.
+    """
 
     def load(name: str) -> Any:
+        if name in submodules:
+            return import_module(f"{package}.{name}")
         if name not in exports:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(exports[name]), name)
@@ -23,6 +31,6 @@ def lazy_exports(
         return value
 
     def listing() -> list[str]:
-        return sorted(set(vars(sys.modules[package])) | set(exports))
+        return sorted(set(vars(sys.modules[package])) | set(exports) | set(submodules))
 
     return load, listing

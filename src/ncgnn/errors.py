@@ -21,13 +21,17 @@ class UnknownNameError(NcgnnError, KeyError):
     def __init__(self, kind: str, name: str, known: list[str]) -> None:
         import difflib
 
-        close = difflib.get_close_matches(name, known, n=3)
+        self.kind, self.name, self.known = kind, name, known
+        close = difflib.get_close_matches(str(name).lower(), known, n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known)}."
         self.message = f"unknown {kind} '{name}'; {hint}"
         super().__init__(self.message)
 
     def __str__(self) -> str:
         return self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.kind, self.name, self.known)
 
 
 class DataNotFoundError(NcgnnError, FileNotFoundError):

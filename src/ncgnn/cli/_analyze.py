@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ from ncgnn.cli._options import (
     DataDirOption,
     GraphArgument,
     JsonOption,
+    free_folder,
     one_clear_error,
     print_json,
     whole_numbers,
@@ -43,15 +45,15 @@ def analyze(
     """Measure how confused the nodes of a graph are."""
     from rich.console import Console
 
-    counts = whole_numbers(hops, "--hops")
+    counts, out = whole_numbers(hops, "--hops"), free_folder(out)
     notes = Console(stderr=True)
     paths: list[Path] = []
     with notes.status("starting") as status:
         import ncgnn
 
-        status.update(f"reading {graph}")
+        status.update("reading the graph")
         loaded = ncgnn.load(graph, data_dir)
-        status.update(f"measuring {loaded.name} (the first time also compiles, once per machine)")
+        status.update("measuring (the first time also compiles, once per machine)")
         analysis = ncgnn.analyze(loaded, hops=counts, threshold=threshold)
         if out is not None:
             from ncgnn.report import write_analysis
@@ -67,9 +69,7 @@ def analyze(
         for table in analysis_tables(analysis):
             console.print(table)
     if paths:
-        notes.print(f"Results are in {out}:", highlight=False)
-        for path in paths:
-            notes.print(f"  {path}", highlight=False)
+        print(f"Results are in {out}:", *(f"  {path}" for path in paths), sep="\n", file=sys.stderr)
     elif not json:
         notes.print("Add --out FOLDER for the values of every node, pictures and a report.")
 
@@ -84,6 +84,6 @@ def theory(
     """Draw conditional entropy and the error bound against NC."""
     from ncgnn.report import save_figure, theory_figure
 
-    figure = theory_figure(whole_numbers(classes, "--classes"))
-    for path in save_figure(figure, out, "theory"):
+    figure = theory_figure(whole_numbers(classes, "--classes", least=2))
+    for path in save_figure(figure, free_folder(out) or out, "theory"):
         print(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,10 +11,12 @@ import typer
 
 from ncgnn.cli._options import (
     DataDirOption,
+    ForceOption,
     GraphArgument,
     JsonOption,
     SeedOption,
     SplitOption,
+    free_path,
     one_clear_error,
     print_json,
 )
@@ -59,9 +62,12 @@ def _digits_row() -> dict[str, Any]:
 
 
 def _overview(rows: list[dict[str, Any]]) -> Any:
+    from rich import box
     from rich.table import Table
 
-    table = Table("name", "nodes", "edges", "features", "classes", "paper", "at hand")
+    table = Table(
+        "name", "nodes", "edges", "features", "classes", "paper", "at hand", box=box.SIMPLE_HEAD
+    )
     table.columns[0].no_wrap = True
     for column in table.columns[1:5]:
         column.justify = "right"
@@ -74,14 +80,17 @@ def _overview(rows: list[dict[str, Any]]) -> Any:
 
 
 def _details(row: dict[str, Any]) -> Any:
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(show_header=False, title=row["name"], title_justify="left")
+    table.add_column()
+    table.add_column(overflow="fold")
     for key, value in row.items():
         if key == "files":
             value = "\n".join(file["url"] for file in value)
         if value not in (None, ""):
-            table.add_row(key, str(value))
+            table.add_row(key, escape(str(value)))
     return table
 
 
@@ -91,6 +100,7 @@ def split(
     split: SplitOption = "stratified",
     seed: SeedOption = 0,
     out: Annotated[Path | None, typer.Option(help="File to save the split to, as JSON.")] = None,
+    force: ForceOption = False,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -101,34 +111,34 @@ def split(
     """
     import warnings
 
-    from rich.console import Console
-
     from ncgnn.data import load, make_split, split_report
     from ncgnn.errors import NcgnnWarning
 
+    out = None if out is None else free_path(out, force)
     loaded = load(graph, data_dir)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", NcgnnWarning)
         made = make_split(loaded, split, seed)
     for warning in caught:
-        Console(stderr=True).print(f"warning: {warning.message}", style="yellow", highlight=False)
+        print(f"warning: {warning.message}", file=sys.stderr)
     report = split_report(made, loaded.labels, loaded.num_classes)
     if out is not None:
         made.save(out)
     if json:
-        print_json({"graph": loaded.name, "sha256": made.sha256} | report.to_json())
+        print_json({"graph": loaded.name} | report.to_json())
     else:
         _print_split(made, report, loaded)
     if out is not None:
-        Console(stderr=True).print(f"The split is in {out}", highlight=False)
+        print(f"The split is in {out}", file=sys.stderr)
 
 
 def _print_split(made: Any, report: Any, graph: Any) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    names = graph.class_names or tuple(str(c) for c in range(graph.num_classes))
-    title = f"{graph.name}: {made.family} ({made.origin}), seed {made.seed}"
+    names = [escape(name) for name in graph.class_names or map(str, range(graph.num_classes))]
+    title = f"{escape(graph.name)}: {made.family} ({made.origin}), seed {made.seed}"
     table = Table("class", "train", "val", "test", title=title, title_justify="left")
     parts = (report.train, report.val, report.test)
     for column in table.columns[1:]:
@@ -139,8 +149,9 @@ def _print_split(made: Any, report: Any, graph: Any) -> None:
     table.add_row("all", *(f"{part.size:,} ({part.share:.0%})" for part in parts))
     console = Console()
     console.print(table)
-    answer, right = names[report.majority_class], f"{report.majority_baseline:.1%}"
-    console.print(f"Always answering class {answer} is right on {right} of test.")
+    if report.majority_class is not None:
+        answer, right = names[report.majority_class], f"{report.majority_baseline:.1%}"
+        console.print(f"Always answering class {answer} is right on {right} of test.")
     console.print(f"SHA-256 {made.sha256}", highlight=False)
 
 
@@ -164,11 +175,13 @@ def generate(
         float, typer.Option(min=0, help="Distance of the class means from the centre.")
     ] = 1.0,
     seed: SeedOption = 0,
+    force: ForceOption = False,
 ) -> None:
     """Generate a block-model graph with homophilous and confused nodes."""
     from ncgnn.data import generate as make
     from ncgnn.data import save
 
+    out = free_path(out, force)
     options: dict[str, Any] = {"homophily": homophily}
     if confused_share > 0:
         shares = ((1 - confused_share, homophily), (confused_share, confused_homophily))

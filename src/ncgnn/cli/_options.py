@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import wraps
 from pathlib import Path
@@ -27,16 +28,19 @@ DataDirOption = Annotated[
     Path | None,
     typer.Option(
         "--data-dir",
-        envvar="NCGNN_DATA",
-        help="Folder with npz files, looked at before the cache and before any download.",
+        help="Folder with npz files, looked at before the one that NCGNN_DATA names.",
     ),
 ]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object instead of tables.")
 ]
 SplitOption = Annotated[
-    str, typer.Option("--split", help="Split family; 'ncgnn split --help' lists them.")
+    str,
+    typer.Option(
+        "--split", help="Split family: stratified, paper, published, planetoid or uniform."
+    ),
 ]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
 
 
@@ -50,9 +54,14 @@ def one_clear_error(command: Callable[P, R]) -> Callable[P, R]:
         except NcgnnError as error:
             print(f"error: {error}", file=sys.stderr)
             raise typer.Exit(2) from None
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(1) from None
         except OSError as error:
-            where = f" ({error.filename})" if error.filename else ""
-            print(f"error: {error.strerror or error}{where}", file=sys.stderr)
+            print(f"error: {_about_file(error)}", file=sys.stderr)
+            raise typer.Exit(2) from None
+        except (MemoryError, OverflowError):
+            print("error: this does not fit into memory; ask for less.", file=sys.stderr)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
             print(
@@ -64,14 +73,44 @@ def one_clear_error(command: Callable[P, R]) -> Callable[P, R]:
     return guarded
 
 
-def whole_numbers(text: str, option: str) -> tuple[int, ...]:
+def _about_file(error: OSError) -> str:
+    """What went wrong with which file, without the names of temporary ones."""
+    reason = (error.strerror or str(error)).lower()
+    if error.filename is None:
+        return reason
+    path = Path(str(error.filename))
+    if path.suffix == ".part":
+        path = path.with_name(path.name[1:].rsplit(".", 2)[0])
+    return f"cannot use {path}: {reason}; name another file or folder."
+
+
+def free_path(path: Path, force: bool) -> Path:
+    """A file that may be written; the error says how to replace an existing one."""
+    path = path.expanduser()
+    if path.exists() and not force:
+        raise InputError(f"{path} exists; name another file, or add --force to replace it.")
+    return path
+
+
+def free_folder(path: Path | None) -> Path | None:
+    """A folder that may be written to, made or not."""
+    if path is None:
+        return None
+    path = path.expanduser()
+    if path.exists() and not path.is_dir():
+        raise InputError(f"--out is {path}, which is a file; name a folder.")
+    return path
+
+
+def whole_numbers(text: str, option: str, least: int = 1) -> tuple[int, ...]:
     """Read ``"1,2"``; the error names the option."""
     try:
         numbers = tuple(int(part) for part in text.split(","))
     except ValueError:
         numbers = ()
-    if not numbers or min(numbers) < 1 or len(set(numbers)) != len(numbers):
-        raise InputError(f"{option} is '{text}'; give different whole numbers from 1, like 1,2.")
+    if not numbers or min(numbers) < least or len(set(numbers)) != len(numbers):
+        wanted = f"different whole numbers from {least}, like {least},{least + 1}"
+        raise InputError(f"{option} is '{text}'; give {wanted}.")
     return numbers
 
 

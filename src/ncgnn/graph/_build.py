@@ -7,26 +7,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncgnn.errors import InputError
+from ncgnn.graph._numpy import is_scipy_sparse, to_numpy, whole_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
 
-def is_scipy_sparse(value: object) -> bool:
-    """Whether ``value`` is a scipy sparse matrix or array of any format."""
-    from scipy.sparse import issparse
-
-    return issparse(value)
-
-
 def count_nodes(edges: NDArray[Any], num_nodes: int | None, labels: Any, features: Any) -> int:
     """Number of nodes: as given, else from labels or features, else from the edges."""
     if num_nodes is not None:
-        return num_nodes
-    for sized in (labels, features):
+        return whole_number(num_nodes, "num_nodes", 0, np.iinfo(np.int64).max)
+    for field, sized in (("labels", labels), ("features", features)):
         if sized is not None:
-            return int(np.shape(sized)[0]) if hasattr(sized, "shape") else len(sized)
+            shape = sized.shape if hasattr(sized, "shape") else to_numpy(sized, field).shape
+            if not shape:
+                raise InputError(f"{field} are a single value; give one per node.")
+            return int(shape[0])
     return int(edges.max()) + 1 if edges.size else 0
 
 
@@ -39,17 +36,14 @@ def csr_from_edges(edges: NDArray[Any], num_nodes: int) -> tuple[NDArray[Any], N
     return matrix.indptr, matrix.indices
 
 
-def incoming_csr(adjacency: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """CSR over incoming edges of a scipy matrix whose entry (i, j) is an edge from i to j."""
-    from scipy.sparse import csr_array
-
+def edges_of_scipy(adjacency: Any) -> NDArray[Any]:
+    """Edges [2, E] of a scipy matrix whose entry (i, j) is an edge from i to j; zeros are none."""
     if not is_scipy_sparse(adjacency):
         raise InputError(f"expected a scipy sparse matrix, got {type(adjacency).__name__}.")
     if adjacency.shape[0] != adjacency.shape[1]:
         raise InputError(f"the adjacency has shape {list(adjacency.shape)}; it must be square.")
-    matrix = csr_array(adjacency.T)
-    matrix.eliminate_zeros()
-    return matrix.indptr, matrix.indices
+    entries = adjacency.tocoo()
+    return np.stack([entries.row, entries.col])[:, entries.data != 0]
 
 
 def canonical_csr(
@@ -106,8 +100,20 @@ def canonical_features(features: Any) -> csr_array[Any] | NDArray[Any]:
 
         features = scipy_of_torch(features)
     if not is_scipy_sparse(features):
-        return np.asarray(features)
+        return _floats(to_numpy(features, "features"))
     matrix = csr_array(features, copy=True)
+    if matrix.dtype.kind in "biu":
+        matrix = matrix.astype(np.float64)  # repeated entries are added up, which could overflow
+        matrix.sum_duplicates()
+        matrix.data = _floats(matrix.data.astype(np.int64))
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return matrix
+
+
+def _floats(values: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers as float32 where that is exact, as float64 otherwise."""
+    if values.dtype.kind not in "biu":
+        return values
+    large = values.size > 0 and max(abs(int(values.min())), abs(int(values.max()))) > 1 << 24
+    return values.astype(np.float64 if large else np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from dataclasses import fields as dataclass_fields
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +12,7 @@ import numpy as np
 
 from ncgnn.errors import InputError
 from ncgnn.graph import _validate
+from ncgnn.graph._numpy import to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -112,7 +114,9 @@ class Graph:
         """
         from ncgnn.graph._build import canonical_csr, canonical_features
 
-        starts, sources = np.asarray(indptr), np.asarray(indices)
+        if self_loops not in ("keep", "drop"):
+            raise InputError(f"self_loops is '{self_loops}'; choose 'keep' or 'drop'.")
+        starts, sources = to_numpy(indptr, "indptr"), to_numpy(indices, "indices")
         num_nodes = _validate.check_node_count(_validate.check_csr(starts, sources))
         rows, columns, duplicates = canonical_csr(
             starts, sources, drop_self_loops=self_loops == "drop"
@@ -121,19 +125,22 @@ class Graph:
         checked = _validate.check_labels(classes, num_nodes)
         if require_labels:
             _validate.check_some_labelled(checked)
-        names = None if class_names is None else tuple(class_names)
+        names = None if class_names is None else _validate.check_class_names(class_names)
+        count = _validate.check_class_count(checked, num_classes, names)
+        if num_classes is None and names is None:
+            _validate.warn_about_gaps(checked)
         matrix = None if features is None else canonical_features(features)
         return cls(
             indptr=rows,
             indices=columns,
             labels=checked,
-            num_classes=_validate.check_class_count(checked, num_classes, names),
+            num_classes=count,
             features=None if matrix is None else _validate.check_features(matrix, num_nodes),
-            node_ids=None if node_ids is None else _node_ids(node_ids, num_nodes),
+            node_ids=None if node_ids is None else _validate.check_node_ids(node_ids, num_nodes),
             class_names=names,
             name=name,
             origin=origin,
-            shipped_splits={k: np.asarray(v) for k, v in (shipped_splits or {}).items()},
+            shipped_splits=_validate.check_shipped_splits(shipped_splits or {}, num_nodes),
             merged_duplicates=duplicates,
         )
 
@@ -150,10 +157,10 @@ class Graph:
         """
         from ncgnn.graph._build import count_nodes, csr_from_edges
 
-        edges = np.asarray(edge_index)
+        edges = _validate.check_edges(to_numpy(edge_index, "edge_index"))
         count = count_nodes(edges, num_nodes, fields.get("labels"), fields.get("features"))
         _validate.check_node_count(count)
-        _validate.check_edges(edges, count)
+        _validate.check_range("edge_index", edges, count)
         indptr, indices = csr_from_edges(edges, count)
         graph = cls.from_csr(indptr, indices, **fields)
         return replace(graph, merged_duplicates=edges.shape[1] - len(indices))
@@ -166,9 +173,10 @@ class Graph:
             adjacency: Square sparse matrix; explicit zeros are no edges.
             **fields: As in :meth:`from_csr`.
         """
-        from ncgnn.graph._build import incoming_csr
+        from ncgnn.graph._build import edges_of_scipy
 
-        return cls.from_csr(*incoming_csr(adjacency), **fields)
+        edges = edges_of_scipy(adjacency)
+        return cls.from_edge_index(edges, num_nodes=adjacency.shape[0], **fields)
 
     @classmethod
     def from_pyg(cls, data: Any, **fields: Any) -> Graph:
@@ -179,7 +187,17 @@ class Graph:
 
     @classmethod
     def from_networkx(cls, graph: Any, **fields: Any) -> Graph:
-        """Build a graph from NetworkX; see :func:`ncgnn.graph._convert.fields_of_networkx`."""
+        """Build a graph from NetworkX.
+
+        Nodes keep their order; their names become ``node_ids``. An undirected graph is stored in
+        both directions.
+
+        Args:
+            graph: Any NetworkX graph; parallel edges are merged.
+            **fields: As in :meth:`from_csr`; also ``label="y"``, the node attribute with the class
+                (a whole number, a name, or absent for unlabelled), and ``feature="x"``, the one
+                with a vector of numbers.
+        """
         from ncgnn.graph._convert import fields_of_networkx
 
         return cls.from_edge_index(**(fields_of_networkx(graph, **fields)))
@@ -194,12 +212,19 @@ class Graph:
 
         return pyg_of_graph(self, sparse_features=sparse_features)
 
-    def to_scipy(self) -> csr_array[Any]:
-        """Return the adjacency as a scipy CSR matrix of float32 ones, row = target."""
+    def to_scipy(self, rows: Literal["sources", "targets"] = "sources") -> csr_array[Any]:
+        """Return the adjacency as a scipy CSR matrix of float32 ones.
+
+        Args:
+            rows: With ``"sources"``, entry (i, j) is an edge from i to j, as :meth:`from_scipy`
+                reads it; with ``"targets"``, an edge from j to i, so that the matrix times features
+                adds up what flows into each node.
+        """
         from scipy.sparse import csr_array
 
-        ones = np.ones(len(self.indices), dtype=np.float32)
-        return csr_array((ones, self.indices, self.indptr), shape=(self.num_nodes, self.num_nodes))
+        parts = (np.ones(len(self.indices), dtype=np.float32), self.indices, self.indptr)
+        incoming = csr_array(parts, shape=(self.num_nodes, self.num_nodes))
+        return incoming if rows == "targets" else incoming.T.tocsr()
 
     @property
     def num_nodes(self) -> int:
@@ -272,16 +297,22 @@ class Graph:
 
     def reverse(self) -> Graph:
         """The same graph with every edge turned round, so that rows list outgoing edges."""
-        matrix = self.to_scipy().T.tocsr()
-        return replace(self, indptr=matrix.indptr.astype(np.int64), indices=matrix.indices)
+        matrix = self.to_scipy()
+        indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(self.indices.dtype)
+        return replace(self, indptr=indptr, indices=indices)
 
     def with_labels(self, labels: ArrayLike, num_classes: int | None = None) -> Graph:
         """The same graph with other labels, for example a model's predictions."""
         checked = _validate.check_labels(labels, self.num_nodes)
-        count = self.num_classes if num_classes is None else num_classes
-        _validate.check_class_count(checked, count, None)
+        known = (self.num_classes or None) if num_classes is None else num_classes
+        count = _validate.check_class_count(checked, known, None)
         names = self.class_names if count == self.num_classes else None
         return replace(self, labels=checked, num_classes=count, class_names=names)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The mapping of splits is a read-only view, which cannot be sent to another process.
+        values = [getattr(self, one.name) for one in dataclass_fields(self)]
+        return Graph, tuple(dict(v) if isinstance(v, MappingProxyType) else v for v in values)
 
     def __repr__(self) -> str:
         return (
@@ -292,7 +323,10 @@ class Graph:
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     """A read-only array; one that somebody could still write to is copied."""
-    if array.flags.writeable or not array.flags.c_contiguous:
+    owner: Any = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    if array.flags.writeable or owner.flags.writeable or not array.flags.c_contiguous:
         array = array.copy(order="C")
         array.flags.writeable = False
     return array
@@ -305,16 +339,3 @@ def _frozen_features(features: Features) -> Features:
 
     parts = (_frozen(features.data), _frozen(features.indices), _frozen(features.indptr))
     return csr_array(parts, shape=features.shape)
-
-
-def _node_ids(node_ids: ArrayLike, num_nodes: int) -> NDArray[Any]:
-    ids = np.asarray(node_ids)
-    if ids.dtype == object:
-        ids = np.asarray([str(value) for value in ids])
-    if ids.shape != (num_nodes,):
-        raise InputError(
-            f"node_ids have shape {list(ids.shape)}; expected one per node, {num_nodes}."
-        )
-    if len(np.unique(ids)) != num_nodes:
-        raise InputError("node_ids contain the same identifier twice; make them unique.")
-    return ids

@@ -1,8 +1,9 @@
 """Which code computes a sparse operation, on how many threads and into which memory.
 
-There are three paths, and they compute the same numbers up to rounding:
+There are three paths, which compute the same numbers up to rounding. The CPU takes the first,
+CUDA the second and every other device the third:
 
-* ``compiled``: row loops in machine code, on the CPU only;
+* ``compiled``: row loops in machine code;
 * ``csr``: the CSR product of torch (MKL, cuSPARSE), and torch operations for the rest;
 * ``chunks``: gather and ``index_add`` on a bounded number of entries at a time, for devices
   without a CSR product.
@@ -15,9 +16,10 @@ import functools
 import math
 import os
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-import numba
 import numpy as np
 import torch
 
@@ -30,11 +32,11 @@ if TYPE_CHECKING:
 
 Path = Literal["compiled", "csr", "chunks"]
 
-#: Below this width the product of MKL is faster than the compiled one (measured: 2 x at width 7,
-#: equal between 16 and 32).
-NARROW = 32
-#: Fewer multiply-adds than this do not repay the start of the threads.
-SERIAL_WORK = 1 << 15
+#: Fewer multiply-adds than this do not repay a second thread.
+SERIAL_WORK = 1 << 20
+#: Blocks of rows that threads share out, and the multiply-adds that are worth a block.
+BLOCKS = 64
+BLOCK_WORK = 1 << 18
 #: From this size on NumPy asks for huge pages and torch does not (measured: the page faults of a
 #: fresh block cost a quarter). Large blocks go back to the system when they are freed, so every
 #: new result pays for its pages again.
@@ -42,16 +44,6 @@ HUGE_BYTES = 4 << 20
 ALIGNMENT = 64
 
 _forced: Path | None = None
-_forked = False
-
-
-def _note_fork() -> None:
-    global _forked
-    _forked = True
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_note_fork)
 
 
 @contextlib.contextmanager
@@ -74,36 +66,45 @@ def path_for(device: torch.device) -> Path:
     return "csr" if device.type == "cuda" else "chunks"
 
 
-def product_path(device: torch.device, entries: int, width: int) -> Path:
-    """The path of a product with one weight per entry."""
-    path = path_for(device)
-    if _forced is None and path == "compiled" and not _forked and torch.backends.mkl.is_available():
-        # MKL always starts its threads, so that small products are left to the compiled loop.
-        return "csr" if width < NARROW and entries * width >= SERIAL_WORK else "compiled"
-    return path
-
-
 def run_rows(
-    rows_kernel: Callable[..., None],
-    blocks_kernel: Callable[..., None],
-    bounds: NDArray[Any],
-    work: int,
-    *arrays: NDArray[Any],
+    kernel: Callable[..., None], bounds: NDArray[Any], work: int, *arrays: NDArray[Any]
 ) -> None:
-    """Run a kernel over all rows, on as many threads as torch and numba both allow.
+    """Call ``kernel(first, last, *arrays)`` for all rows, on as many threads as torch may use.
 
-    A forked child uses one: the threads of its parent are gone, and OpenMP would end the process.
+    The calling thread takes blocks as the others do, and whoever is free takes the next one: a
+    thread that has to wait for a busy core does not hold up the rest.
+
+    Args:
+        kernel: Compiled code, which runs without the interpreter lock.
+        bounds: Bounds of :data:`BLOCKS` blocks of rows.
+        work: Number of multiply-adds; small work stays on the calling thread, and neighbouring
+            blocks are joined until a block is worth its call.
+        arrays: Passed on.
     """
-    allowed = thread_count()
-    threads = 1 if _forked else min(torch.get_num_threads(), allowed)
+    threads = min(torch.get_num_threads(), thread_count())
     if threads == 1 or work < SERIAL_WORK:
-        rows_kernel(0, int(bounds[-1]), *arrays)
+        kernel(0, int(bounds[-1]), *arrays)
         return
-    numba.set_num_threads(threads)
-    try:
-        blocks_kernel(bounds, *arrays)
-    finally:
-        numba.set_num_threads(allowed)
+    join = 1
+    while join < BLOCKS // 2 and work * join < BLOCKS * BLOCK_WORK:
+        join *= 2
+    spans = iter(list(pairwise(bounds[::join].tolist())))
+
+    def take_blocks() -> None:
+        for first, last in spans:
+            kernel(first, last, *arrays)
+
+    helpers = [_pool(os.getpid(), threads - 1).submit(take_blocks) for _ in range(threads - 1)]
+    take_blocks()
+    for helper in helpers:
+        if not helper.cancel():
+            helper.result()
+
+
+@functools.cache
+def _pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """Threads that are kept; a forked process gets its own, as it does not inherit any."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"ncgnn-sparse-{process}")
 
 
 def empty(shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:

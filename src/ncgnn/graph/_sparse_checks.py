@@ -66,8 +66,11 @@ def as_index(selection: ArrayLike, name: str, size: int, device: torch.device) -
     if tensor.dtype == torch.bool:
         if tensor.shape != (size,):
             raise InputError(f"the mask {name} must have shape [{size}], not {list(tensor.shape)}.")
+        if tensor.device == device and device.type == "cpu":
+            # One thread: starting those of torch takes longer than looking at a mask.
+            return torch.from_numpy(np.flatnonzero(tensor.numpy()))
         return torch.nonzero(tensor.to(device)).view(-1)
-    index = as_integers(tensor, name).to(device=device, dtype=torch.int64)
+    index = as_integers(tensor, name).to(device=device, dtype=torch.int64).contiguous()
     check_range(index, name, size)
     return index
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ncgnn._compile import compiled, parallel, prange
+from ncgnn._compile import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,12 +97,3 @@ def dot_rows(
             while e < stop:
                 out[e, h] = _one_dot(g, right[col[e], h])
                 e += 1
-
-
-@parallel
-def dot_blocks(
-    bounds: Array, crow: Array, col: Array, left: Array, right: Array, out: Array
-) -> None:
-    """Run :func:`dot_rows` on every block of rows."""
-    for block in prange(bounds.shape[0] - 1):
-        dot_rows(bounds[block], bounds[block + 1], crow, col, left, right, out)

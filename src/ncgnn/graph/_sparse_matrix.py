@@ -36,8 +36,7 @@ class ConstantSparse:
     itself trusts its parts, and none of them may be changed in place.
 
     Second-class behaviour: products run in float32 and float64 only, and the dense side must have
-    the type of the matrix (also under autocast); ``torch.func`` transforms are not supported; a
-    forked child process runs the CPU kernels on one thread.
+    the type of the matrix (also under autocast); ``torch.func`` transforms are not supported.
 
     Attributes:
         pattern: The places of the entries; matrices made by :meth:`scale` share it.

@@ -6,20 +6,13 @@ import math
 from typing import TYPE_CHECKING
 
 from ncgnn.graph import _sparse_torch as plain
-from ncgnn.graph._sparse_backend import empty, path_for, product_path, run_rows
-from ncgnn.graph._sparse_dot_kernels import dot_blocks, dot_rows
-from ncgnn.graph._sparse_product_kernels import (
-    head_product_blocks,
-    head_product_rows,
-    product_blocks,
-    product_rows,
-)
+from ncgnn.graph._sparse_backend import empty, path_for, run_rows
+from ncgnn.graph._sparse_dot_kernels import dot_rows
+from ncgnn.graph._sparse_narrow_kernels import narrow_product_rows
+from ncgnn.graph._sparse_product_kernels import head_product_rows, product_rows
 from ncgnn.graph._sparse_row_kernels import (
-    softmax_blocks,
-    softmax_gradient_blocks,
     softmax_gradient_rows,
     softmax_rows,
-    sum_blocks,
     sum_rows,
 )
 
@@ -28,6 +21,9 @@ if TYPE_CHECKING:
 
     from ncgnn.graph._sparse_pattern import SparsePattern
 
+#: Below this many columns the loop over columns costs more than its work.
+NARROW = 16
+
 
 def product(pattern: SparsePattern, weights: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
     """A·X for weights [nnz] and X [n, d], or for each head with [nnz, heads] and [n, heads, d]."""
@@ -35,22 +31,20 @@ def product(pattern: SparsePattern, weights: torch.Tensor, dense: torch.Tensor) 
     if pattern.nnz == 0 or math.prod(shape) == 0:
         return dense.new_zeros(shape)
     weights, dense = weights.contiguous(), dense.contiguous()
-    one_head = weights.dim() == 1
-    path = (
-        product_path(dense.device, pattern.nnz, dense.shape[1])
-        if one_head
-        else path_for(dense.device)
-    )
+    path = path_for(dense.device)
     if path == "csr":
         return plain.csr_product(pattern, weights, dense)
     if path == "chunks":
         return plain.chunked_product(pattern, weights, dense)
+    if weights.dim() == 2:
+        kernel = head_product_rows
+    else:
+        kernel = narrow_product_rows if dense.shape[1] < NARROW else product_rows
     out = empty(shape, dense)
     run_rows(
-        product_rows if one_head else head_product_rows,
-        product_blocks if one_head else head_product_blocks,
+        kernel,
         pattern.blocks,
-        pattern.nnz * math.prod(shape[1:]),
+        pattern.nnz * max(NARROW, math.prod(shape[1:])),
         pattern.crow.numpy(),
         pattern.col.numpy(),
         weights.numpy(),
@@ -71,7 +65,6 @@ def sampled_dots(pattern: SparsePattern, left: torch.Tensor, right: torch.Tensor
     heads = (-1, left.shape[1] if left.dim() == 3 else 1)
     run_rows(
         dot_rows,
-        dot_blocks,
         pattern.blocks,
         pattern.nnz * math.prod(left.shape[1:]),
         pattern.crow.numpy(),
@@ -93,7 +86,7 @@ def row_sums(pattern: SparsePattern, entries: torch.Tensor) -> torch.Tensor:
         return plain.row_sums(pattern, flat).view(shape)
     out = empty((shape[0], flat.shape[1]), entries)
     arrays = (pattern.crow.numpy(), flat.numpy(), out.numpy())
-    run_rows(sum_rows, sum_blocks, pattern.blocks, flat.numel(), *arrays)
+    run_rows(sum_rows, pattern.blocks, flat.numel(), *arrays)
     return out.view(shape)
 
 
@@ -104,7 +97,7 @@ def softmax(pattern: SparsePattern, scores: torch.Tensor) -> torch.Tensor:
         return plain.softmax(pattern, flat).view(scores.shape)
     out = empty(tuple(flat.shape), scores)
     arrays = (pattern.crow.numpy(), flat.numpy(), out.numpy())
-    run_rows(softmax_rows, softmax_blocks, pattern.blocks, 8 * flat.numel(), *arrays)
+    run_rows(softmax_rows, pattern.blocks, 8 * flat.numel(), *arrays)
     return out.view(scores.shape)
 
 
@@ -117,9 +110,7 @@ def softmax_gradient(
         return plain.softmax_gradient(pattern, flat, slope).view(values.shape)
     out = empty(tuple(flat.shape), values)
     arrays = (pattern.crow.numpy(), flat.numpy(), slope.numpy(), out.numpy())
-    run_rows(
-        softmax_gradient_rows, softmax_gradient_blocks, pattern.blocks, 4 * flat.numel(), *arrays
-    )
+    run_rows(softmax_gradient_rows, pattern.blocks, 4 * flat.numel(), *arrays)
     return out.view(values.shape)
 
 

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from ncgnn.graph._sparse_backend import BLOCKS
 from ncgnn.graph._sparse_build import checked_csr, checked_edge_index, grouped, merged_entries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ncgnn.graph._sparse_checks import ArrayLike
-
-#: Blocks of rows with about equal work, shared out among the threads.
-BLOCKS = 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)

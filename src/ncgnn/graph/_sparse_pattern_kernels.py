@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ncgnn._compile import compiled, parallel, prange
+from ncgnn._compile import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,8 +61,6 @@ def row_pointer(crow: Array, rows: Array, new_crow: Array) -> None:
 
 @compiled
 def copy_rows(
-    first: int,
-    last: int,
     crow: Array,
     col: Array,
     payload: Array,
@@ -71,30 +69,13 @@ def copy_rows(
     new_col: Array,
     new_payload: Array,
 ) -> None:
-    """Copy the selected rows ``first .. last - 1`` to their places in the new matrix."""
-    for r in range(first, last):
+    """Copy the selected rows to their places in the new matrix."""
+    for r in range(rows.shape[0]):
         # Unsigned positions cannot count from the end, which spares a test at every entry.
         old, new = np.uint64(crow[rows[r]]), np.uint64(new_crow[r])
         for k in range(np.uint64(new_crow[r + 1]) - new):
             new_col[new + k] = col[old + k]
             new_payload[new + k] = payload[old + k]
-
-
-@parallel
-def copy_blocks(
-    bounds: Array,
-    crow: Array,
-    col: Array,
-    payload: Array,
-    rows: Array,
-    new_crow: Array,
-    new_col: Array,
-    new_payload: Array,
-) -> None:
-    """Run :func:`copy_rows` on every block of selected rows."""
-    for b in prange(bounds.shape[0] - 1):
-        first, last = bounds[b], bounds[b + 1]
-        copy_rows(first, last, crow, col, payload, rows, new_crow, new_col, new_payload)
 
 
 @compiled

@@ -1,15 +1,14 @@
 """Compiled row loops of the sparse products.
 
-Every kernel comes twice: over the rows ``first .. last - 1`` on the calling thread, and over
-balanced blocks of rows on all threads. A row is always summed in the same order, so the two agree
-bit for bit, whatever the number of threads.
+A kernel works on the rows ``first .. last - 1``, so that threads can share the rows out. A row is
+always summed in the same order: the result is the same bit for bit on any number of threads.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ncgnn._compile import compiled, parallel, prange
+from ncgnn._compile import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,15 +74,6 @@ def product_rows(
                 target[f] += (a * x[f] + b * y[f]) + (c * z[f] + d * t[f])
 
 
-@parallel
-def product_blocks(
-    bounds: Array, crow: Array, col: Array, weights: Array, dense: Array, out: Array
-) -> None:
-    """Run :func:`product_rows` on every block of rows."""
-    for block in prange(bounds.shape[0] - 1):
-        product_rows(bounds[block], bounds[block + 1], crow, col, weights, dense, out)
-
-
 @compiled
 def head_product_rows(
     first: int, last: int, crow: Array, col: Array, weights: Array, dense: Array, out: Array
@@ -98,12 +88,3 @@ def head_product_rows(
                 weight = weights[e, h]
                 for f in range(width):
                     out[i, h, f] += weight * dense[j, h, f]
-
-
-@parallel
-def head_product_blocks(
-    bounds: Array, crow: Array, col: Array, weights: Array, dense: Array, out: Array
-) -> None:
-    """Run :func:`head_product_rows` on every block of rows."""
-    for block in prange(bounds.shape[0] - 1):
-        head_product_rows(bounds[block], bounds[block + 1], crow, col, weights, dense, out)

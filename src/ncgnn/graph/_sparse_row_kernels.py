@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ncgnn._compile import compiled, parallel, prange
+from ncgnn._compile import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,13 +24,6 @@ def sum_rows(first: int, last: int, crow: Array, entries: Array, out: Array) -> 
         for e in range(crow[i], crow[i + 1]):
             for h in range(entries.shape[1]):
                 out[i, h] += entries[e, h]
-
-
-@parallel
-def sum_blocks(bounds: Array, crow: Array, entries: Array, out: Array) -> None:
-    """Run :func:`sum_rows` on every block of rows."""
-    for block in prange(bounds.shape[0] - 1):
-        sum_rows(bounds[block], bounds[block + 1], crow, entries, out)
 
 
 @compiled
@@ -51,13 +44,6 @@ def softmax_rows(first: int, last: int, crow: Array, scores: Array, out: Array) 
                 out[e, h] /= total
 
 
-@parallel
-def softmax_blocks(bounds: Array, crow: Array, scores: Array, out: Array) -> None:
-    """Run :func:`softmax_rows` on every block of rows."""
-    for block in prange(bounds.shape[0] - 1):
-        softmax_rows(bounds[block], bounds[block + 1], crow, scores, out)
-
-
 @compiled
 def softmax_gradient_rows(
     first: int, last: int, crow: Array, softmax: Array, gradient: Array, out: Array
@@ -71,12 +57,3 @@ def softmax_gradient_rows(
                 total += softmax[e, h] * gradient[e, h]
             for e in range(start, stop):
                 out[e, h] = softmax[e, h] * (gradient[e, h] - total)
-
-
-@parallel
-def softmax_gradient_blocks(
-    bounds: Array, crow: Array, softmax: Array, gradient: Array, out: Array
-) -> None:
-    """Run :func:`softmax_gradient_rows` on every block of rows."""
-    for block in prange(bounds.shape[0] - 1):
-        softmax_gradient_rows(bounds[block], bounds[block + 1], crow, softmax, gradient, out)

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ncgnn.graph._sparse_backend import empty, path_for, run_rows
+from ncgnn.graph._sparse_backend import empty, path_for
 from ncgnn.graph._sparse_build import grouped
 from ncgnn.graph._sparse_checks import as_index, index_dtype
-from ncgnn.graph._sparse_pattern import BLOCKS, SparsePattern
+from ncgnn.graph._sparse_pattern import SparsePattern
 from ncgnn.graph._sparse_pattern_kernels import (
-    copy_blocks,
     copy_rows,
     filter_rows,
     row_pointer,
@@ -59,7 +58,6 @@ def _block(
 ) -> Selected:
     shape = (rows.shape[0], cols.shape[0])
     if path_for(pattern.device) == "compiled":
-        # NumPy: for small selections, starting the threads of torch takes longer than the work.
         index, place = cols.numpy(), np.full(pattern.shape[1], -1, pattern.col.numpy().dtype)
         positions = np.arange(index.shape[0], dtype=place.dtype)
         place[index] = positions
@@ -73,8 +71,7 @@ def _compiled_rows(pattern: SparsePattern, payload: torch.Tensor, rows: torch.Te
     total = int(crow[-1])
     col, new_payload = empty((total,), pattern.col), empty((total,), payload)
     arrays = (pattern.crow, pattern.col, payload, rows, crow, col, new_payload)
-    bounds = np.linspace(0, rows.shape[0], BLOCKS + 1).astype(np.int64)
-    run_rows(copy_rows, copy_blocks, bounds, total, *(array.numpy() for array in arrays))
+    copy_rows(*(array.numpy() for array in arrays))
     return crow, col, new_payload
 
 
@@ -95,8 +92,11 @@ def _compiled_block(
         new_payload.numpy(),
     )
     total = int(crow[-1])
-    kept = empty((total,), pattern.col), empty((total,), payload)
-    return crow, kept[0].copy_(col[:total]), kept[1].copy_(new_payload[:total])
+    return crow, _trimmed(col, total), _trimmed(new_payload, total)
+
+
+def _trimmed(array: torch.Tensor, total: int) -> torch.Tensor:
+    return torch.from_numpy(array.numpy()[:total].copy())
 
 
 def _compiled_pointer(pattern: SparsePattern, rows: torch.Tensor) -> torch.Tensor:

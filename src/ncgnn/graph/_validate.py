@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnWarning
+from ncgnn.graph._numpy import to_numpy, whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
     from scipy.sparse import csr_array
 
     Features = csr_array[Any] | NDArray[Any]
+
+_LARGEST_CLASS = (1 << 24) - 1
 
 
 def check_node_count(num_nodes: int) -> int:
@@ -24,8 +28,8 @@ def check_node_count(num_nodes: int) -> int:
     return num_nodes
 
 
-def check_edges(edge_index: NDArray[Any], num_nodes: int) -> NDArray[Any]:
-    """Edges are an integer array [2, E] of node numbers below ``num_nodes``."""
+def check_edges(edge_index: NDArray[Any]) -> NDArray[Any]:
+    """Edges are an integer array [2, E]."""
     if edge_index.ndim != 2 or edge_index.shape[0] != 2:
         raise InputError(
             f"edge_index has shape {list(edge_index.shape)}; expected [2, E], "
@@ -33,13 +37,15 @@ def check_edges(edge_index: NDArray[Any], num_nodes: int) -> NDArray[Any]:
         )
     if edge_index.shape[1] and not np.issubdtype(edge_index.dtype, np.integer):
         raise InputError(f"edge_index has type {edge_index.dtype}; expected integers.")
-    _check_range("edge_index", edge_index, num_nodes)
     return edge_index
 
 
 def check_csr(indptr: NDArray[Any], indices: NDArray[Any]) -> int:
     """CSR arrays describe a square matrix; returns its number of rows."""
-    if indptr.ndim != 1 or indices.ndim != 1 or len(indptr) < 2:
+    for field, array in (("indptr", indptr), ("indices", indices)):
+        if array.size and not np.issubdtype(array.dtype, np.integer):
+            raise InputError(f"{field} has type {array.dtype}; expected integers.")
+    if indptr.ndim != 1 or indices.ndim != 1 or len(indptr) < 1:
         raise InputError(
             "indptr and indices must be vectors, indptr with one entry more than nodes."
         )
@@ -48,11 +54,12 @@ def check_csr(indptr: NDArray[Any], indices: NDArray[Any]) -> int:
             f"indptr must rise from 0 to the length of indices, {len(indices)}; "
             f"it goes from {indptr[0]} to {indptr[-1]}."
         )
-    _check_range("indices", indices, len(indptr) - 1)
+    check_range("indices", indices, len(indptr) - 1)
     return len(indptr) - 1
 
 
-def _check_range(field: str, values: NDArray[Any], num_nodes: int) -> None:
+def check_range(field: str, values: NDArray[Any], num_nodes: int) -> None:
+    """Node numbers lie between 0 and the number of nodes."""
     if values.size == 0:
         return
     low, high = int(values.min()), int(values.max())
@@ -66,7 +73,7 @@ def _check_range(field: str, values: NDArray[Any], num_nodes: int) -> None:
 
 def check_labels(labels: ArrayLike, num_nodes: int) -> NDArray[np.int64]:
     """Labels are one integer per node, -1 for unlabelled."""
-    array = np.asarray(labels)
+    array = to_numpy(labels, "labels")
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim == 2:
@@ -81,17 +88,18 @@ def check_labels(labels: ArrayLike, num_nodes: int) -> NDArray[np.int64]:
         )
     if not np.issubdtype(array.dtype, np.integer):
         whole = np.zeros(len(array), dtype=bool)
-        if np.issubdtype(array.dtype, np.floating) or array.dtype == bool:
+        if np.issubdtype(array.dtype, np.floating):
             whole = np.isfinite(array) & (array == np.floor(array))
         if not whole.all():
             raise InputError(
                 f"labels have type {array.dtype}; expected whole class numbers 0, 1, …, "
                 "with -1 for unlabelled nodes."
             )
-    array = array.astype(np.int64)
     if array.min() < -1:
         raise InputError(f"labels contain {array.min()}; only -1 (unlabelled) may be negative.")
-    return array
+    if array.max() > _LARGEST_CLASS:
+        raise InputError(f"labels contain {array.max()}; number the classes from 0 on.")
+    return array.astype(np.int64)
 
 
 def check_class_count(
@@ -99,7 +107,9 @@ def check_class_count(
 ) -> int:
     """The number of classes covers every label and fits the class names."""
     found = int(labels.max()) + 1
-    if found > max(1000, len(labels)):
+    if num_classes is not None:
+        num_classes = whole_number(num_classes, "num_classes", 1, _LARGEST_CLASS + 1)
+    elif found > max(1000, len(labels)):
         raise InputError(
             f"labels reach {found - 1} in a graph of {len(labels)} nodes; "
             "number the classes from 0 on, without gaps."
@@ -110,6 +120,19 @@ def check_class_count(
     if class_names is not None and len(class_names) != count:
         raise InputError(f"{len(class_names)} class names were given for {count} classes.")
     return count
+
+
+def warn_about_gaps(labels: NDArray[np.int64]) -> None:
+    """Warn when class numbers are skipped: every metric that knows C would be off."""
+    counts = np.bincount(labels[labels >= 0])
+    if np.any(counts == 0):
+        warnings.warn(
+            f"no node has class {int(np.argmin(counts))}, although labels reach {len(counts) - 1}: "
+            f"metrics take the number of classes to be {len(counts)}. Number the classes from 0 "
+            "without gaps, or say num_classes=… if this is meant.",
+            NcgnnWarning,
+            stacklevel=4,
+        )
 
 
 def check_some_labelled(labels: NDArray[np.int64]) -> None:
@@ -150,3 +173,45 @@ def check_features(features: Features, num_nodes: int) -> Features:
 
 def _csr_row(matrix: csr_array[Any], position: int) -> int:
     return int(np.searchsorted(matrix.indptr, position, side="right")) - 1
+
+
+def check_node_ids(node_ids: Any, num_nodes: int) -> NDArray[Any]:
+    """Identifiers are different whole numbers or texts, one per node."""
+    ids = to_numpy(node_ids, "node_ids")
+    if ids.dtype == object:
+        ids = np.asarray([str(value) for value in ids])
+    if ids.dtype.kind not in "iuU":
+        raise InputError(f"node_ids have type {ids.dtype}; give whole numbers or texts.")
+    if ids.shape != (num_nodes,):
+        raise InputError(f"node_ids have shape {list(ids.shape)}; expected one per node.")
+    if len(np.unique(ids)) != num_nodes:
+        raise InputError("node_ids contain the same identifier twice; make them unique.")
+    return ids
+
+
+def check_class_names(class_names: Sequence[str]) -> tuple[str, ...]:
+    """Class names are texts."""
+    names: list[Any] = [] if isinstance(class_names, str) else list(class_names)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InputError("class_names must be a list of texts, one per class.")
+    return tuple(names)
+
+
+def check_shipped_splits(splits: Mapping[str, Any], num_nodes: int) -> dict[str, NDArray[Any]]:
+    """Masks become [variants, n]; one mask beside several variants counts for all of them."""
+    arrays = {key: to_numpy(value, key) for key, value in splits.items()}
+    masks = {key: np.atleast_2d(array) for key, array in arrays.items() if key.endswith("_masks")}
+    variants = max((len(mask) for mask in masks.values()), default=0)
+    for key, mask in masks.items():
+        if mask.dtype != bool or mask.shape not in ((variants, num_nodes), (1, num_nodes)):
+            raise InputError(
+                f"{key} have shape {list(mask.shape)} and type {mask.dtype}; "
+                f"expected bool [variants, {num_nodes}]."
+            )
+        arrays[key] = np.broadcast_to(mask, (variants, num_nodes))
+    for key, array in arrays.items():
+        if key not in masks and not np.issubdtype(array.dtype, np.integer):
+            raise InputError(f"{key} has type {array.dtype}; expected node numbers.")
+        if key not in masks:
+            check_range(key, array, num_nodes)
+    return arrays

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from ncgnn.graph import GraphLike
+    from ncgnn.metrics._inputs import Labelled
 
 _MOST_CLASSES = 10_000
 
@@ -26,26 +27,22 @@ def class_pair_counts(
     Self-loops and edges with an unlabelled end are left out. Symmetric for undirected graphs, which
     store every edge twice.
     """
-    return _class_pairs(graph, labels, num_classes)[0]
+    return class_pairs(labelled(graph, labels, num_classes))[0]
 
 
-def class_pair_shares(
-    graph: GraphLike, labels: ArrayLike | None = None, *, num_classes: int | None = None
-) -> NDArray[np.float64]:
-    """Mean neighbour distribution of the nodes of each class, weighted by class size, [C, C].
+def class_sizes(labels: NDArray[np.int64], num_classes: int) -> NDArray[np.int64]:
+    """Number of labelled nodes of each class."""
+    return np.bincount(labels[labels >= 0], minlength=num_classes)
 
-    Entry (a, b) is the probability that a node drawn uniformly among the labelled nodes with a
-    labelled neighbour has class a, and one of its neighbours, drawn uniformly, has class b.
+
+def class_pairs(given: Labelled) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Edges between each pair of classes, counted twice over.
+
+    Returns:
+        The number of stored edges, row = target; and the probability that a node, drawn uniformly
+        among the labelled ones with a labelled neighbour, and one of its neighbours, drawn
+        uniformly, have these classes.
     """
-    shares = _class_pairs(graph, labels, num_classes)[1]
-    total = float(shares.sum())
-    return shares / total if total > 0 else shares
-
-
-def _class_pairs(
-    graph: GraphLike, labels: ArrayLike | None, num_classes: int | None
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    given = labelled(graph, labels, num_classes)
     indptr, indices = given.graph.indptr, given.graph.indices
     if given.num_classes > _MOST_CLASSES:
         raise InputError(
@@ -53,7 +50,7 @@ def _class_pairs(
             f"at most {_MOST_CLASSES} work."
         )
     # Every block has a table of its own; together they stay within a quarter of a gigabyte.
-    most_blocks = max(1, (1 << 24) // given.num_classes**2)
+    most_blocks = max(1, min(64, (1 << 24) // given.num_classes**2))
     blocks = balanced_blocks(indptr, most_blocks=most_blocks)
     place = {int(first): k for k, first in enumerate(blocks[:-1])}
     shape = (len(blocks) - 1, given.num_classes, given.num_classes)
@@ -64,7 +61,8 @@ def _class_pairs(
         _count_pairs(indptr, indices, given.classes, first, end, counts[at], shares[at])
 
     over_blocks(blocks, count)
-    return counts.sum(axis=0), shares.sum(axis=0)
+    total = float(shares.sum())
+    return counts.sum(axis=0), shares.sum(axis=0) / (total if total > 0 else 1.0)
 
 
 @compiled

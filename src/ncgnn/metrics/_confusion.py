@@ -8,8 +8,9 @@ import numpy as np
 
 from ncgnn._compile import compiled, even_blocks, over_blocks
 from ncgnn.errors import InputError
+from ncgnn.graph._as_graph import to_numpy
 from ncgnn.metrics._inputs import labelled
-from ncgnn.metrics._neighborhoods import MEMORY_BUDGET, Neighborhoods
+from ncgnn.metrics._neighborhoods import MEMORY_BUDGET, Neighborhoods, check_neighborhood
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -65,9 +66,7 @@ def neighborhood_confusion(
     return confusion_of_counts(counts, given.num_classes, empty)
 
 
-def confusion_masks(
-    confusion: ArrayLike, threshold: float
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def confusion_masks(confusion: Any, threshold: float) -> tuple[Any, Any]:
     r"""The NC masks of Eq. (15): :math:`M^{low} = I(NC \le T)` and :math:`M^{high} = I(NC > T)`.
 
     A node whose NC is NaN, because nothing is known of its neighbourhood, is low.
@@ -77,12 +76,20 @@ def confusion_masks(
         threshold: The threshold T.
 
     Returns:
-        Two boolean vectors, low and high; every node is in exactly one.
+        Two boolean vectors, low and high; every node is in exactly one. Tensors for a tensor, on
+        its device, otherwise arrays.
     """
-    if not 0 <= threshold <= 1:
-        raise InputError(f"threshold is {threshold}; NC lies between 0 and 1.")
-    high = np.asarray(confusion) > threshold + _TIE
+    check_threshold(threshold)
+    values = confusion if hasattr(confusion, "detach") else to_numpy(confusion)
+    high = values > threshold + _TIE
     return ~high, high
+
+
+def check_threshold(threshold: float) -> None:
+    """A threshold lies where NC does."""
+    number: Any = threshold
+    if not isinstance(number, int | float | np.floating) or not 0 <= number <= 1:
+        raise InputError(f"threshold is {threshold!r}; give a number between 0 and 1, as NC is.")
 
 
 class ConfusionTracker:
@@ -124,8 +131,9 @@ class ConfusionTracker:
         if not isinstance(graph, Graph):
             graph = as_graph(graph, num_classes=num_classes, require_labels=False)
         self.num_classes = graph.num_classes if num_classes is None else num_classes
-        if self.num_classes < 1:
+        if num_classes is None and self.num_classes < 1:
             raise InputError("the graph has no labels; say how many classes with num_classes=….")
+        check_neighborhood(neighborhood)
         self.graph = graph
         self.hops = hops
         self.neighborhood: Neighborhood = neighborhood
@@ -164,10 +172,10 @@ def confusion_of_counts(
 ) -> NDArray[np.float64]:
     """NC from the size of each neighbourhood and the count of its commonest label."""
     values = np.zeros(len(counts.size))
-    scale = 1 / np.log2(num_classes) if num_classes > 1 else 0.0
+    scale = np.log2(num_classes) if num_classes > 1 else np.inf
     small = np.arange(_TABLE)
     ratios = small[:, None] / np.maximum(small, 1)
-    table = np.log2(np.maximum(ratios, 1)) * scale
+    table = np.log2(np.maximum(ratios, 1)) / scale
     given = (counts.size, counts.top, table, scale, float(empty), values)
     over_blocks(even_blocks(len(values)), lambda a, b: _confusion(*given, a, b))
     return values
@@ -190,5 +198,4 @@ def _confusion(
         elif size[i] < _TABLE:
             values[i] = table[size[i], top[i]]
         else:
-            # With very many classes rounding can pass 1 by one unit in the last place.
-            values[i] = min(np.log2(size[i] / top[i]) * scale, 1.0)
+            values[i] = np.log2(size[i] / top[i]) / scale

@@ -36,6 +36,7 @@ def duplication_rates(
     *,
     direction: Literal["out", "in"] = "out",
     binary_features: bool = False,
+    num_classes: int | None = None,
 ) -> Duplication:
     """Duplication rates of a graph: (nodes - distinct keys) / nodes.
 
@@ -49,10 +50,11 @@ def duplication_rates(
         direction: On a directed graph, compare the targets of outgoing edges (``"out"``, which is
             what the paper's numbers are) or the sources of incoming ones (``"in"``).
         binary_features: Compare only which features are not zero.
+        num_classes: Number of classes; by default the graph's.
     """
     if direction not in ("out", "in"):
         raise InputError(f"direction is '{direction}'; choose 'out' or 'in'.")
-    given = labelled(graph, labels)
+    given = labelled(graph, labels, num_classes, features=True)
     rows = given.graph.reverse() if direction == "out" and given.graph.is_directed else given.graph
     none = np.zeros(0, dtype=np.uint64)
     neighbors = _rate(given.labels, rows.indptr, rows.indices, none)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ncgnn.metrics._class_pairs import class_pair_counts
+from ncgnn.metrics._class_pairs import class_pair_counts, class_sizes
 from ncgnn.metrics._inputs import labelled
 from ncgnn.metrics._neighborhoods import Neighborhoods
 
@@ -68,7 +68,11 @@ def edge_homophily(
     "Beyond Homophily in Graph Neural Networks" (https://arxiv.org/abs/2006.11468). NaN without
     edges.
     """
-    pairs = class_pair_counts(graph, labels, num_classes=num_classes)
+    return edge_homophily_of(class_pair_counts(graph, labels, num_classes=num_classes))
+
+
+def edge_homophily_of(pairs: NDArray[np.int64]) -> float:
+    """Edge homophily from the number of edges between each pair of classes."""
     return _ratio(float(np.trace(pairs)), float(pairs.sum()))
 
 
@@ -86,7 +90,11 @@ def class_insensitive_homophily(
     """
     given = labelled(graph, labels, num_classes)
     pairs = class_pair_counts(given.graph, given.labels, num_classes=given.num_classes)
-    nodes = np.bincount(given.labels[given.labels >= 0], minlength=given.num_classes)
+    return class_insensitive_homophily_of(pairs, class_sizes(given.labels, given.num_classes))
+
+
+def class_insensitive_homophily_of(pairs: NDArray[np.int64], nodes: NDArray[np.int64]) -> float:
+    """Class-insensitive homophily from the edges between classes and the nodes of each class."""
     degrees = pairs.sum(axis=1)
     shares = np.divide(np.diag(pairs), degrees, out=np.zeros(len(pairs)), where=degrees > 0)
     excess = np.maximum(0, shares - nodes / nodes.sum())
@@ -105,7 +113,11 @@ def adjusted_homophily(
     directed graph :math:`\bar p(k)^2` is the product of the class shares among targets and among
     sources, which makes it the assortativity coefficient. NaN when all edges are in one class.
     """
-    pairs = class_pair_counts(graph, labels, num_classes=num_classes)
+    return adjusted_homophily_of(class_pair_counts(graph, labels, num_classes=num_classes))
+
+
+def adjusted_homophily_of(pairs: NDArray[np.int64]) -> float:
+    """Adjusted homophily from the number of edges between each pair of classes."""
     total = float(pairs.sum())
     if total == 0:
         return float("nan")

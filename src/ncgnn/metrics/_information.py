@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ncgnn.errors import InputError
-from ncgnn.metrics._class_pairs import class_pair_counts, class_pair_shares
+from ncgnn.metrics._class_pairs import class_pairs, class_sizes
 from ncgnn.metrics._inputs import labelled
 from ncgnn.metrics._neighborhoods import Neighborhoods
 
@@ -101,28 +101,37 @@ def label_informativeness(
     Returns:
         A number of at most 1; NaN when there is nothing to tell (one class, or no edges).
     """
-    given = labelled(graph, labels, num_classes)
-    same = (given.graph, given.labels)
-    pairs = class_pair_counts(*same, num_classes=given.num_classes)
-    total = float(pairs.sum())
-    if total == 0:
-        return float("nan")
-    sources = pairs.sum(axis=0) / total
-    if kind == "edge":
-        joint = pairs / total
-        targets = pairs.sum(axis=1) / total
-    elif kind == "node":
-        joint = class_pair_shares(*same, num_classes=given.num_classes)
-        nodes = np.bincount(given.labels[given.labels >= 0], minlength=given.num_classes)
-        targets = nodes / nodes.sum()
-    else:
+    if kind not in ("edge", "node"):
         raise InputError(f"kind is '{kind}'; choose 'edge' or 'node'.")
-    uncertainty = -float(_sum_p_log_q(targets, targets))
-    if uncertainty <= 0:
+    given = labelled(graph, labels, num_classes)
+    pairs, shares = class_pairs(given)
+    if kind == "edge":
+        return edge_informativeness_of(pairs)
+    return node_informativeness_of(pairs, shares, class_sizes(given.labels, given.num_classes))
+
+
+def edge_informativeness_of(pairs: NDArray[np.int64]) -> float:
+    """Edge label informativeness from the number of edges between each pair of classes."""
+    total = float(pairs.sum()) or float("nan")
+    return _informativeness(pairs / total, pairs.sum(axis=1) / total, pairs.sum(axis=0) / total)
+
+
+def node_informativeness_of(
+    pairs: NDArray[np.int64], shares: NDArray[np.float64], nodes: NDArray[np.int64]
+) -> float:
+    """Node label informativeness from what :func:`class_pairs` returns and the class sizes."""
+    total = float(pairs.sum()) or float("nan")
+    return _informativeness(shares, nodes / nodes.sum(), pairs.sum(axis=0) / total)
+
+
+def _informativeness(
+    joint: NDArray[np.float64], targets: NDArray[np.float64], sources: NDArray[np.float64]
+) -> float:
+    uncertainty = -_sum_p_log_q(targets, targets)
+    if np.isnan(sources).any() or not uncertainty > 0:
         return float("nan")
-    by_chance = np.outer(targets, sources)
-    told = _sum_p_log_q(joint, joint) - _sum_p_log_q(joint, by_chance)
-    return float(told / uncertainty)
+    told = _sum_p_log_q(joint, joint) - _sum_p_log_q(joint, np.outer(targets, sources))
+    return told / uncertainty
 
 
 def _sum_p_log_q(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:

@@ -26,7 +26,11 @@ class Labelled(NamedTuple):
 
 
 def labelled(
-    graph: GraphLike, labels: ArrayLike | None = None, num_classes: int | None = None
+    graph: GraphLike,
+    labels: ArrayLike | None = None,
+    num_classes: int | None = None,
+    *,
+    features: bool = False,
 ) -> Labelled:
     """Resolve the arguments that all metrics share.
 
@@ -34,22 +38,16 @@ def labelled(
         graph: Anything that :func:`ncgnn.graph.as_graph` takes.
         labels: True labels or predictions [n], -1 = unlabelled; by default the graph's own.
         num_classes: Number of classes; by default the graph's.
+        features: Whether the metric looks at features; otherwise they are not even read.
     """
     if not isinstance(graph, Graph):
-        graph = as_graph(graph, labels, num_classes=num_classes)
+        graph = as_graph(graph, labels, num_classes=num_classes, features=features)
         labels = None
-    count = graph.num_classes if num_classes is None else num_classes
-    if labels is None:
-        chosen = graph.labels
-    else:
-        if hasattr(labels, "detach"):
-            labels = labels.detach().cpu()  # type: ignore[union-attr]
-        chosen = check_labels(np.asarray(labels), graph.num_nodes)
-        if graph.labels.max() < 0 and num_classes is None:
-            count = max(count, int(chosen.max()) + 1)
-    check_some_labelled(chosen)
-    check_class_count(chosen, count, None)
-    return Labelled(graph, chosen, compact_classes(chosen, count), count)
+    given = graph.labels if labels is None else check_labels(labels, graph.num_nodes)
+    check_some_labelled(given)
+    known = (graph.num_classes or None) if num_classes is None else num_classes
+    count = check_class_count(given, known, None)
+    return Labelled(graph, given, compact_classes(given, count), count)
 
 
 def mean(values: NDArray[np.floating[Any]]) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ncgnn._compile import balanced_blocks, over_blocks
 from ncgnn.errors import InputError
+from ncgnn.graph._numpy import whole_number
 from ncgnn.metrics import _one_hop, _within_hops
 from ncgnn.metrics._bits import PACKED_CLASSES, packed_units
 
@@ -62,9 +63,7 @@ class Neighborhoods:
     """
 
     def __init__(self, graph: Graph, hops: int = 1, *, memory_budget: int = 0) -> None:
-        if hops < 1:
-            raise InputError(f"hops is {hops}; it must be at least 1.")
-        self.hops = hops
+        self.hops = hops = checked_hops(hops)
         self.num_members: int | None = None
         self._loops = graph.self_loops if graph.num_self_loops else _read_only(np.zeros(0, bool))
         self._indptr, self._indices = graph.indptr, graph.indices
@@ -79,7 +78,8 @@ class Neighborhoods:
     def _prepare_search(self) -> None:
         degrees = np.diff(self._indptr)
         # Work of the second hop; further hops are assumed to spread alike.
-        walks = np.concatenate([[0], np.cumsum(degrees[self._indices])])[self._indptr]
+        walks = np.zeros(len(self._indptr), dtype=np.int64)
+        np.cumsum(_within_hops.sums_over_rows(self._indptr, self._indices, degrees), out=walks[1:])
         self._blocks = balanced_blocks(walks)
         rows = _within_hops.largest_rows(self._indptr, self._indices.nbytes)
         self._row_sets = _within_hops.bit_rows(self._indptr, self._indices, rows)
@@ -132,8 +132,7 @@ class Neighborhoods:
             matrix: Also fill :attr:`LabelCounts.matrix`.
             same: Fill :attr:`LabelCounts.same`; leaving it out saves a little time.
         """
-        if neighborhood not in ("closed", "open"):
-            raise InputError(f"neighborhood is '{neighborhood}'; choose 'closed' or 'open'.")
+        check_neighborhood(neighborhood)
         n = len(classes)
         counts = LabelCounts(
             size=np.empty(n, dtype=np.int32),
@@ -172,6 +171,17 @@ class Neighborhoods:
         if (num_classes + 1) * words * 8 > max(self._indices.nbytes, 1 << 20):
             return np.zeros((0, 0), dtype=np.uint64)
         return _within_hops.class_sets(classes, num_classes)
+
+
+def check_neighborhood(neighborhood: str) -> None:
+    """Only two kinds of neighbourhood are known."""
+    if neighborhood not in ("closed", "open"):
+        raise InputError(f"neighborhood is '{neighborhood}'; choose 'closed' or 'open'.")
+
+
+def checked_hops(hops: int) -> int:
+    """A hop count: a whole number from 1 on."""
+    return whole_number(hops, "hops", 1, np.iinfo(np.int32).max)
 
 
 def compact_classes(labels: NDArray[np.int64], num_classes: int) -> NDArray[Any]:

@@ -8,18 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ncgnn.metrics._class_pairs import class_pair_counts
-from ncgnn.metrics._confusion import confusion_masks, confusion_of_counts
+from ncgnn.errors import InputError
+from ncgnn.metrics._class_pairs import class_pairs, class_sizes
+from ncgnn.metrics._confusion import check_threshold, confusion_masks, confusion_of_counts
 from ncgnn.metrics._duplication import Duplication, duplication_rates
 from ncgnn.metrics._homophily import (
-    adjusted_homophily,
-    class_insensitive_homophily,
-    edge_homophily,
+    adjusted_homophily_of,
+    class_insensitive_homophily_of,
+    edge_homophily_of,
     node_homophily,
 )
-from ncgnn.metrics._information import entropy_of_counts, label_informativeness
+from ncgnn.metrics._information import (
+    edge_informativeness_of,
+    entropy_of_counts,
+    node_informativeness_of,
+)
 from ncgnn.metrics._inputs import labelled, mean
-from ncgnn.metrics._neighborhoods import Neighborhoods
+from ncgnn.metrics._neighborhoods import Neighborhoods, checked_hops
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
     from ncgnn.metrics._inputs import Labelled
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Analysis:
     """The metrics of one graph.
 
@@ -56,6 +61,10 @@ class Analysis:
     commonest: NDArray[np.int64]
     duplication: Duplication
     class_pairs: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{key}={value:.3f}" for key, value in self.means.items())
+        return f"Analysis({self.graph.name!r}, {means})"
 
     def to_json(self) -> dict[str, Any]:
         """The summary as plain values; undefined numbers are None."""
@@ -84,7 +93,7 @@ def analyze(
     graph: GraphLike,
     labels: ArrayLike | None = None,
     *,
-    hops: Sequence[int] = (1, 2),
+    hops: int | Sequence[int] = (1, 2),
     threshold: float = 0.5,
     num_classes: int | None = None,
 ) -> Analysis:
@@ -93,43 +102,53 @@ def analyze(
     Args:
         graph: ``Graph``, PyG ``Data``, or any other form that :func:`ncgnn.graph.as_graph` takes.
         labels: True labels or predictions; by default the graph's own.
-        hops: The hop counts k for NC and entropy.
+        hops: The hop count k for NC and entropy, or several.
         threshold: NC above it is high.
         num_classes: Number of classes; by default the graph's.
     """
-    given = labelled(graph, labels, num_classes)
-    same = (given.graph, given.labels)
-    count = given.num_classes
-    per_node = {
-        "nh_open": node_homophily(*same, num_classes=count),
-        "nh_closed": node_homophily(*same, neighborhood="closed", num_classes=count),
+    check_threshold(threshold)
+    counts = tuple(checked_hops(k) for k in ((hops,) if isinstance(hops, int) else hops))
+    if not counts:
+        raise InputError("hops is empty; give at least one hop count.")
+    given = labelled(graph, labels, num_classes, features=True)
+    analysed = given.graph.with_labels(given.labels, given.num_classes)
+    per_node = _per_node(given, counts)
+    pairs, shares = class_pairs(given)
+    nodes = class_sizes(given.labels, given.num_classes)
+    means = {key: mean(values) for key, values in per_node.items()} | {
+        "edge_homophily": edge_homophily_of(pairs),
+        "class_insensitive_homophily": class_insensitive_homophily_of(pairs, nodes),
+        "adjusted_homophily": adjusted_homophily_of(pairs),
+        "label_informativeness": edge_informativeness_of(pairs),
+        "label_informativeness_node": node_informativeness_of(pairs, shares, nodes),
     }
-    for k in hops:
-        counts = Neighborhoods(given.graph, k).count(
-            given.classes, count, surprise=True, same=False
-        )
-        per_node[f"nc_{k}"] = confusion_of_counts(counts, count)
-        per_node[f"entropy_{k}"] = entropy_of_counts(counts)
-    means = {key: mean(values) for key, values in per_node.items()}
-    means |= {
-        "edge_homophily": edge_homophily(*same, num_classes=count),
-        "class_insensitive_homophily": class_insensitive_homophily(*same, num_classes=count),
-        "adjusted_homophily": adjusted_homophily(*same, num_classes=count),
-        "label_informativeness": label_informativeness(*same, num_classes=count),
-        "label_informativeness_node": label_informativeness(*same, kind="node", num_classes=count),
-    }
-    highs = {k: confusion_masks(per_node[f"nc_{k}"], threshold)[1] for k in hops}
+    highs = {k: confusion_masks(per_node[f"nc_{k}"], threshold)[1] for k in counts}
     return Analysis(
-        graph=given.graph if labels is None else given.graph.with_labels(given.labels, count),
-        hops=tuple(hops),
+        graph=analysed,
+        hops=counts,
         threshold=threshold,
         per_node=per_node,
         means=means,
         high_share={k: float(high.mean()) for k, high in highs.items()},
         commonest=_commonest(given),
-        duplication=duplication_rates(*same),
-        class_pairs=class_pair_counts(*same, num_classes=count),
+        duplication=duplication_rates(analysed),
+        class_pairs=pairs,
     )
+
+
+def _per_node(given: Labelled, hops: tuple[int, ...]) -> dict[str, NDArray[np.float64]]:
+    same: dict[str, Any] = {"labels": given.labels, "num_classes": given.num_classes}
+    vectors = {
+        "nh_open": node_homophily(given.graph, **same),
+        "nh_closed": node_homophily(given.graph, neighborhood="closed", **same),
+    }
+    for k in hops:
+        counts = Neighborhoods(given.graph, k).count(
+            given.classes, given.num_classes, surprise=True, same=False
+        )
+        vectors[f"nc_{k}"] = confusion_of_counts(counts, given.num_classes)
+        vectors[f"entropy_{k}"] = entropy_of_counts(counts)
+    return vectors
 
 
 def _commonest(given: Labelled) -> NDArray[np.int64]:

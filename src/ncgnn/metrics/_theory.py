@@ -16,6 +16,8 @@ from ncgnn.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+_MOST_CLASSES = 2**53  # beyond, a float does not tell neighbouring whole numbers apart
+
 
 def top_share(confusion: ArrayLike, num_classes: int) -> NDArray[np.float64]:
     r"""Share of the commonest label, Eq. (12): :math:`p_{max} = 2^{-NC \log_2 C}`."""
@@ -60,8 +62,8 @@ def entropy_lower_bound(confusion: ArrayLike, num_classes: int) -> NDArray[np.fl
 
 
 def _checked(confusion: ArrayLike, num_classes: int) -> NDArray[np.float64]:
-    if num_classes < 2:
-        raise InputError(f"num_classes is {num_classes}; the bounds need at least 2.")
+    if not 2 <= num_classes <= _MOST_CLASSES:
+        raise InputError(f"num_classes is {num_classes}; the bounds need at least 2 classes.")
     values = np.asarray(confusion, dtype=np.float64)
     if np.any((values < 0) | (values > 1)):
         raise InputError("confusion has values outside 0 to 1.")

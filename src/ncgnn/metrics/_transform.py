@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch_geometric.transforms import BaseTransform
 
+from ncgnn.errors import InputError
+from ncgnn.graph import as_graph
 from ncgnn.metrics._confusion import neighborhood_confusion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class AddNeighborhoodConfusion(BaseTransform):
@@ -22,7 +27,7 @@ class AddNeighborhoodConfusion(BaseTransform):
 
     def __init__(
         self,
-        hops: int | tuple[int, ...] = 1,
+        hops: int | Sequence[int] = 1,
         attribute: str = "nc",
         labels: str = "y",
         num_classes: int | None = None,
@@ -34,12 +39,13 @@ class AddNeighborhoodConfusion(BaseTransform):
 
     def forward(self, data: Any) -> Any:
         """Return ``data`` with the attribute, float32 [n] or [n, hop counts]."""
+        if self.labels not in data or data[self.labels] is None:
+            raise InputError(f"the Data has no '{self.labels}'; set it or name another attribute.")
         labels = data[self.labels]
-        counts = self.hops if isinstance(self.hops, tuple) else (self.hops,)
-        columns = [
-            neighborhood_confusion(data, labels, hops, num_classes=self.num_classes)
-            for hops in counts
-        ]
-        values = torch.stack([torch.from_numpy(column) for column in columns], dim=1).float()
-        data[self.attribute] = values if isinstance(self.hops, tuple) else values[:, 0]
+        graph = as_graph(data, labels, num_classes=self.num_classes, features=False)
+        several = not isinstance(self.hops, int)
+        counts = tuple(self.hops) if not isinstance(self.hops, int) else (self.hops,)
+        columns = [torch.from_numpy(neighborhood_confusion(graph, hops=hops)) for hops in counts]
+        values = torch.stack(columns, dim=1).float().to(getattr(labels, "device", "cpu"))
+        data[self.attribute] = values if several else values[:, 0]
         return data

@@ -34,6 +34,18 @@ def largest_rows(indptr: NDArray[np.int64], bytes_allowed: int) -> NDArray[np.in
     return paying[order][: bytes_allowed // (8 * words)]
 
 
+@compiled
+def sums_over_rows(
+    indptr: NDArray[np.int64], indices: NDArray[Any], values: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Sum of the values of each row's members."""
+    sums = np.zeros(len(indptr) - 1, np.int64)
+    for i in range(len(sums)):
+        for source in indices[indptr[i] : indptr[i + 1]]:
+            sums[i] += values[source]
+    return sums
+
+
 def bit_rows(
     indptr: NDArray[np.int64], indices: NDArray[Any], rows: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
@@ -182,6 +194,8 @@ def _inner_hops(node: Any, hops: Any, indptr: Any, indices: Any, seen: Any, queu
     seen[np.uint64(node) >> _U6] |= _U1 << (np.uint64(node) & _U63)
     head, tail = 0, 1
     for _ in range(hops - 1):
+        if head == tail:
+            break
         grown = _expand(head, tail, indptr, indices, seen, queue)
         head, tail = tail, grown
     return head, tail

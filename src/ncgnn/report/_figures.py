@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +31,7 @@ _STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "font.size": 9,
     "svg.hashsalt": "ncgnn",
+    "text.parse_math": False,  # names of people's classes are no formulas
 }
 _BINS = np.linspace(0, 1, 26)
 
@@ -138,13 +141,23 @@ def theory_figure(classes: Sequence[int] = (2, 3, 5, 10, 15)) -> Figure:
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write a figure as PNG and SVG; returns the paths."""
-    FigureCanvasAgg(figure)
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
-    with rc_context(_STYLE), atomic_write(paths[0]) as stream:
-        figure.savefig(stream, format="png", dpi=160)
-    with rc_context(_STYLE), atomic_write(paths[1]) as stream:
-        figure.savefig(stream, format="svg", metadata={"Date": None})
+    for path in paths:
+        with atomic_write(path) as stream:
+            stream.write(picture(figure, path.suffix[1:]))
     return paths
+
+
+def picture(figure: Figure, image_format: str, dpi: int = 160) -> bytes:
+    """A figure as the bytes of a PNG or SVG file, the same for the same figure."""
+    stream = BytesIO()
+    FigureCanvasAgg(figure)
+    metadata: dict[str, Any] = {"Date": None} if image_format == "svg" else {}
+    with rc_context(_STYLE), warnings.catch_warnings():
+        # A script that the font lacks is drawn as boxes; the names are in the tables.
+        warnings.filterwarnings("ignore", message="Glyph")
+        figure.savefig(stream, format=image_format, dpi=dpi, metadata=metadata)
+    return stream.getvalue()
 
 
 def _short(name: str, limit: int = 18) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 from html import escape
-from io import BytesIO
 from typing import TYPE_CHECKING
 
 from ncgnn._version import __version__
-from ncgnn.report._figures import class_figure, distribution_figure
+from ncgnn.report._figures import class_figure, distribution_figure, picture
 from ncgnn.report._words import class_rows, facts, meaning, most_confused, number
 
 if TYPE_CHECKING:
@@ -72,7 +71,5 @@ def _cell(value: str) -> str:
 
 
 def _image(figure: Figure, text: str) -> str:
-    stream = BytesIO()
-    figure.savefig(stream, format="png", dpi=130)
-    data = b64encode(stream.getvalue()).decode()
+    data = b64encode(picture(figure, "png", dpi=130)).decode()
     return f'<p><img alt="{escape(text)}" src="data:image/png;base64,{data}"></p>'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
 from rich.table import Table
 
 from ncgnn.report._words import facts, meaning, number
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def analysis_tables(analysis: Analysis) -> list[Table]:
     """The graph's facts and its metrics."""
-    about = Table(title=analysis.graph.name, show_header=False, title_justify="left")
+    about = Table(title=escape(analysis.graph.name), show_header=False, title_justify="left")
     for name, value in facts(analysis):
         about.add_row(name, value)
     metrics = Table("metric", "value", "meaning", title="Means", title_justify="left")

@@ -35,7 +35,7 @@ def meaning(metric: str) -> tuple[str, str]:
         k = metric.removeprefix("nc_")
         return f"Neighborhood Confusion, k={k}", "0 = labels agree, 1 = all mixed"
     if metric.startswith("entropy_"):
-        return f"Neighbourhood entropy, k={metric.removeprefix('entropy_')}", "in bits"
+        return f"Neighborhood entropy, k={metric.removeprefix('entropy_')}", "in bits"
     return _MEANINGS[metric]
 
 
@@ -47,6 +47,7 @@ def number(value: float | None, digits: int = 3) -> str:
 def facts(analysis: Analysis) -> list[tuple[str, str]]:
     """The size of the graph and the like."""
     graph = analysis.graph
+    alone = int(np.count_nonzero(graph.degrees <= graph.self_loops))
     kind = "directed" if graph.is_directed else "undirected"
     rows = [
         ("Nodes", f"{graph.num_nodes:,}"),
@@ -54,7 +55,7 @@ def facts(analysis: Analysis) -> list[tuple[str, str]]:
         ("Features", f"{graph.num_features:,}"),
         ("Classes", f"{graph.num_classes:,}"),
         ("Unlabelled nodes", f"{graph.num_unlabelled:,}"),
-        ("Isolated nodes", f"{int(np.count_nonzero(graph.degrees == 0)):,}"),
+        ("Nodes without incoming edges" if graph.is_directed else "Isolated nodes", f"{alone:,}"),
     ]
     if graph.num_self_loops:
         rows.append(("Self-loops (not counted)", f"{graph.num_self_loops:,}"))

@@ -27,6 +27,9 @@ def write_analysis(
     """
     folder = Path(folder)
     nodes = write_nodes(analysis, folder / f"nodes.{table_format}", table_format)
+    for other in folder.glob("nodes.*"):
+        if other != nodes:
+            other.unlink()  # of an earlier analysis in the other format
     summary = folder / "summary.json"
     write_text(summary, json.dumps(analysis.to_json(), indent=2) + "\n")
     pictures = [

@@ -1,0 +1,5 @@
+"""``python -m ncgnn`` is the command line."""
+
+from ncgnn.cli import main
+
+main()

@@ -1,0 +1,173 @@
+"""Cutting rows into blocks and working on them in several threads."""
+
+from __future__ import annotations
+
+import threading
+from itertools import pairwise
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ncgnn import _compile
+from ncgnn._compile import (
+    balanced_blocks,
+    compiled,
+    even_blocks,
+    over_blocks,
+    parallel,
+    prange,
+    thread_count,
+)
+
+row_work = st.lists(st.integers(0, 50) | st.sampled_from([0, 10_000]), max_size=60)
+
+
+def before(work):
+    return np.concatenate([[0], np.cumsum(np.array(work, dtype=np.int64))]).astype(np.int64)
+
+
+def assert_covers(blocks, rows):
+    assert blocks[0] == 0
+    assert blocks[-1] == rows
+    assert np.all(np.diff(blocks) >= 0)
+    assert np.issubdtype(blocks.dtype, np.integer)
+
+
+@given(row_work, st.integers(1, 2000))
+@settings(deadline=None, max_examples=200)
+def test_blocks_cover_all_rows_in_order(work, least_work):
+    blocks = balanced_blocks(before(work), least_work=least_work)
+    assert_covers(blocks, len(work))
+    total = sum(work) + len(work)
+    assert len(blocks) - 1 <= max(1, total // least_work)
+    assert len(blocks) - 1 <= thread_count() * 16
+
+
+@given(row_work, st.integers(1, 7))
+@settings(deadline=None)
+def test_the_number_of_blocks_can_be_limited(work, most_blocks):
+    blocks = balanced_blocks(before(work), least_work=1, most_blocks=most_blocks)
+    assert_covers(blocks, len(work))
+    assert len(blocks) - 1 <= most_blocks
+
+
+@given(row_work.filter(len), st.integers(1, 200))
+@settings(deadline=None, max_examples=200)
+def test_no_block_has_much_more_than_its_share(work, least_work):
+    blocks = balanced_blocks(before(work), least_work=least_work)
+    total = sum(work) + len(work)
+    share = total / (len(blocks) - 1)
+    heaviest = max(work) + 1
+    for first, end in pairwise(blocks):
+        assert sum(work[first:end]) + (end - first) <= share + heaviest + 1e-6
+
+
+def test_equal_rows_make_equal_blocks():
+    blocks = balanced_blocks(np.arange(1001, dtype=np.int64) * 9, least_work=1000)
+    assert np.ptp(np.diff(blocks)) <= 1
+    assert len(blocks) == 11
+
+
+def test_a_heavy_row_stands_alone():
+    work = [1] * 10 + [100_000] + [1] * 10
+    blocks = balanced_blocks(before(work), least_work=1000)
+    assert any(first >= 10 or end <= 11 for first, end in pairwise(blocks) if end > first)
+    holding = next((a, b) for a, b in pairwise(blocks) if a <= 10 < b)
+    assert sum(work[holding[0] : holding[1]]) <= 100_000 + 20
+
+
+def test_little_work_is_one_block():
+    assert balanced_blocks(before([5, 5, 5])).tolist() == [0, 3]
+    assert balanced_blocks(before([])).tolist() == [0, 0]
+    assert even_blocks(0).tolist() == [0, 0]
+    assert even_blocks(1000).tolist() == [0, 1000]
+
+
+@pytest.mark.parametrize("rows", [1 << 15, 1 << 16, (1 << 17) + 13, 5_000_001])
+def test_even_blocks_are_even(rows):
+    blocks = even_blocks(rows)
+    assert_covers(blocks, rows)
+    assert np.ptp(np.diff(blocks)) <= 1
+    assert len(blocks) - 1 == min(rows >> 15, 32)
+
+
+def test_even_blocks_of_few_rows():
+    blocks = even_blocks(100, 64)
+    assert blocks.tolist() == [0, 100]
+    assert_covers(even_blocks(1000, 64), 1000)
+    assert len(even_blocks(1000, 64)) - 1 == 15
+
+
+@pytest.fixture(params=[1, 2])
+def threads(request, monkeypatch):
+    monkeypatch.setattr(_compile, "thread_count", lambda: request.param)
+    return request.param
+
+
+@given(cuts=st.lists(st.integers(0, 40), max_size=12))
+@settings(deadline=None, max_examples=30)
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_every_row_is_worked_on_once(count, cuts):
+    blocks = np.array([0, *sorted(cuts), 40])
+    done = np.zeros(40, dtype=np.int64)
+
+    def work(first, end):
+        done[first:end] += 1
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_compile, "thread_count", lambda: count)
+        over_blocks(blocks, work)
+    assert done.tolist() == [1] * 40
+
+
+def test_an_error_in_the_work_is_raised(threads):
+    def work(first, end):
+        if first == 2:
+            raise ZeroDivisionError("in the third block")
+
+    with pytest.raises(ZeroDivisionError, match="third"):
+        over_blocks(np.arange(5), work)
+
+
+def test_blocks_run_at_the_same_time(monkeypatch):
+    monkeypatch.setattr(_compile, "thread_count", lambda: 2)
+    meeting = threading.Barrier(2, timeout=20)
+    # Each block waits for the other one: one thread alone would never come through.
+    over_blocks(np.arange(3), lambda first, end: meeting.wait() and None)
+
+
+def test_one_thread_is_the_callers_own(monkeypatch):
+    monkeypatch.setattr(_compile, "thread_count", lambda: 1)
+    seen = []
+    over_blocks(np.arange(4), lambda first, end: seen.append((threading.get_ident(), first, end)))
+    own = threading.get_ident()
+    assert seen == [(own, 0, 1), (own, 1, 2), (own, 2, 3)]
+
+
+def test_the_thread_count_is_that_of_numba():
+    default = numba.get_num_threads()
+    try:
+        numba.set_num_threads(1)
+        assert thread_count() == 1
+    finally:
+        numba.set_num_threads(default)
+    assert thread_count() == default
+
+
+def _sum_of_squares(values):
+    total = 0.0
+    for k in prange(len(values)):
+        total += values[k] * values[k]
+    return total
+
+
+@pytest.mark.parametrize("compiler", [compiled, parallel])
+def test_compiled_functions_compute_the_same(compiler):
+    values = np.arange(10.0)
+    function = compiler(_sum_of_squares)
+    assert function(values) == _sum_of_squares(values) == 285
+    assert function.targetoptions["nogil"]
+    assert not function.targetoptions.get("fastmath")

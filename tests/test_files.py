@@ -1,0 +1,130 @@
+"""Files appear complete or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+
+import pytest
+
+from ncgnn._files import atomic_write, sha256_of_file, write_text
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_file_appears_when_the_block_ends(tmp_path):
+    target = tmp_path / "result.bin"
+    with atomic_write(target) as stream:
+        stream.write(b"first ")
+        stream.flush()
+        assert not target.exists()
+        stream.write(b"second")
+    assert target.read_bytes() == b"first second"
+    assert names(tmp_path) == ["result.bin"]
+
+
+def test_an_old_file_stays_until_the_new_one_is_complete(tmp_path):
+    target = tmp_path / "result.bin"
+    target.write_bytes(b"old")
+    with atomic_write(target) as stream:
+        stream.write(b"new")
+        stream.flush()
+        assert target.read_bytes() == b"old"
+    assert target.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("old", [None, b"old"])
+def test_an_error_leaves_everything_as_it_was(tmp_path, error, old):
+    target = tmp_path / "result.bin"
+    if old is not None:
+        target.write_bytes(old)
+    before = names(tmp_path)
+
+    def fail():
+        with atomic_write(target) as stream:
+            stream.write(b"half")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert names(tmp_path) == before
+    assert old is None or target.read_bytes() == old
+
+
+def test_missing_folders_are_made(tmp_path):
+    target = tmp_path / "a" / "b" / "result.bin"
+    with atomic_write(str(target)) as stream:
+        stream.write(b"deep")
+    assert target.read_bytes() == b"deep"
+
+
+def test_a_folder_in_the_way_is_an_error_that_leaves_nothing_behind(tmp_path):
+    target = tmp_path / "result"
+    target.mkdir()
+    with pytest.raises(OSError), atomic_write(target) as stream:  # noqa: PT011
+        stream.write(b"never")
+    assert names(tmp_path) == ["result"]
+
+
+def test_the_temporary_file_is_hidden_and_beside_the_target(tmp_path):
+    with atomic_write(tmp_path / "result.bin") as stream:
+        (temporary,) = names(tmp_path)
+        assert temporary.startswith(".")
+        assert os.path.samestat(os.fstat(stream.fileno()), (tmp_path / temporary).stat())
+
+
+def test_the_bytes_are_on_the_disk_before_the_file_has_its_name(tmp_path, monkeypatch):
+    target = tmp_path / "result.bin"
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append((handle, target.exists())))
+    with atomic_write(target) as stream:
+        stream.write(b"safe")
+        handle = stream.fileno()
+    assert synced[0] == (handle, False)
+
+
+def test_readers_never_see_half_a_file(tmp_path):
+    target = tmp_path / "result.bin"
+    contents = {bytes([letter]) * 50_000 for letter in b"abcd"}
+    target.write_bytes(next(iter(contents)))
+    stop, odd = threading.Event(), []
+
+    def read():
+        while not stop.is_set():
+            seen = target.read_bytes()
+            if seen not in contents:
+                odd.append(len(seen))
+
+    def write(content):
+        for _ in range(10):
+            with atomic_write(target) as stream:
+                for start in range(0, len(content), 7000):
+                    stream.write(content[start : start + 7000])
+
+    reader = threading.Thread(target=read)
+    writers = [threading.Thread(target=write, args=(content,)) for content in contents]
+    for thread in (reader, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    stop.set()
+    reader.join()
+    assert not odd
+    assert target.read_bytes() in contents
+    assert names(tmp_path) == ["result.bin"]
+
+
+def test_text_is_utf8(tmp_path):
+    write_text(tmp_path / "note.txt", "naïve Σ\n")
+    assert (tmp_path / "note.txt").read_bytes() == "naïve Σ\n".encode()
+
+
+def test_checksum(tmp_path):
+    content = b"x" * 1_000_003
+    (tmp_path / "data").write_bytes(content)
+    assert sha256_of_file(tmp_path / "data") == hashlib.sha256(content).hexdigest()
+    assert sha256_of_file(str(tmp_path / "data")) == hashlib.sha256(content).hexdigest()
