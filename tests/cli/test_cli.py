@@ -69,7 +69,7 @@ def test_analyze_prints_tables_and_writes_files(run, small: Path, tmp_path: Path
         (("analyze", "digits", "--threshold", "2"), "threshold"),
         (("split", "digits", "--split", "papr"), "did you mean paper"),
         (("split", "digits", "--split", "published"), "published"),
-        (("theory", "--out", "x", "--classes", "1"), "num_classes"),
+        (("theory", "--out", "x", "--classes", "1"), "--classes"),
         (("generate", "--nodes", "3", "--edges", "9", "--out", "x.npz"), "edges"),
         (("generate", "--nodes", "3", "--edges", "2", "--out", "x.txt"), ".npz"),
     ],
@@ -134,3 +134,49 @@ def test_generate_makes_what_it_was_asked_for(run, tmp_path: Path) -> None:
 def test_theory_writes_the_figure(run, tmp_path: Path) -> None:
     assert run("theory", "--out", tmp_path).exit_code == 0
     assert (tmp_path / "theory.png").is_file()
+
+
+def test_existing_files_are_kept_unless_forced(run, small: Path, tmp_path: Path) -> None:
+    words = ("generate", "--nodes", 5, "--edges", 4, "--out", small)
+    before = small.read_bytes()
+    done = run(*words)
+    assert done.exit_code == 2
+    assert "--force" in done.stderr
+    assert small.read_bytes() == before
+    assert run(*words, "--force").exit_code == 0
+    assert ncgnn.load(small).num_nodes == 5
+    assert run("split", "digits", "--out", small).exit_code == 2
+
+
+def test_names_of_people_are_no_markup(run, tmp_path: Path) -> None:
+    graph = ncgnn.Graph.from_edge_index(
+        [[0, 1], [1, 0]], labels=[0, 1], class_names=["[/x]", "a$^$日本"]
+    )
+    path = ncgnn.save(graph, tmp_path / "b[red]$c$.npz")
+    done = run("analyze", path, "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert "b[red]$c$" in done.stdout
+    assert "[/x]" in run("split", path, "--split", "stratified").stdout
+
+
+def test_split_with_an_empty_test_part(run, tmp_path: Path) -> None:
+    graph = ncgnn.Graph.from_edge_index([[0], [1]], labels=[0, 1])
+    path = ncgnn.save(graph, tmp_path / "two.npz")
+    assert run("split", path).exit_code == 0
+
+
+def test_folders_and_other_files_are_told_apart(run, tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("0,1")
+    assert "npz" in run("analyze", tmp_path / "edges.csv").stderr
+    assert "is a folder" in run("analyze", tmp_path).stderr
+    done = run("analyze", "pubmed", "--data-dir", tmp_path / "nowhere")
+    assert "no data folder" in done.stderr
+
+
+def test_module_is_the_command(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    call = [sys.executable, "-m", "ncgnn", "--version"]
+    done = subprocess.run(call, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"ncgnn {ncgnn.__version__}"

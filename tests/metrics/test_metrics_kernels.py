@@ -368,6 +368,7 @@ def test_results_do_not_depend_on_threads_and_blocks(
     whole, whole_shares = everything(case)
     in_tiny_blocks(monkeypatch)
     available = min(2, numba.config.NUMBA_NUM_THREADS)
+    summed = []
     for threads in range(1, available + 1):
         numba.set_num_threads(threads)
         assert _compile.thread_count() == threads
@@ -375,3 +376,5 @@ def test_results_do_not_depend_on_threads_and_blocks(
         for one, other in zip(whole, parts, strict=True):
             assert np.array_equal(one, other, equal_nan=True)
         equal(shares, whole_shares, atol=1e-12)
+        summed.append(shares)
+    assert all(np.array_equal(shares, summed[0]) for shares in summed)

@@ -96,6 +96,6 @@ def test_theory_figure_draws_one_curve_per_class_count() -> None:
 
 @pytest.mark.parametrize("labels", [[0, 0, 0], [0, 1, -1], [0, 69, 3]])
 def test_reports_of_odd_graphs(labels: list[int], tmp_path: Path) -> None:
-    graph = ncgnn.Graph.from_edge_index(np.array([[0], [1]]), labels=labels)
+    graph = ncgnn.Graph.from_edge_index(np.array([[0], [1]]), labels=labels, num_classes=70)
     write_analysis(ncgnn.analyze(graph, hops=(3,)), tmp_path)
     assert "nc_3" in json.loads((tmp_path / "summary.json").read_text())["means"]
