@@ -73,4 +73,5 @@ def graphs(draw):
         class_names=None if names is None else tuple(names),
         node_ids=None if ids is None else np.array(ids),
         origin=draw(_TEXT),
+        num_classes=draw(st.none() | st.just(4 if names is None else len(names))),
     )

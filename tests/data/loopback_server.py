@@ -10,13 +10,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Answer:
-    """What the server says; ``broken`` promises more bytes than it sends."""
+    """What the server says; ``broken`` promises more bytes than it sends, ``chunked`` none."""
 
     body: bytes = b""
     code: int = 200
     content_type: str = "application/octet-stream"
     location: str = ""
     broken: bool = False
+    chunked: bool = False
 
 
 @dataclass
@@ -44,15 +45,26 @@ def running_server():
     server = Server()
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
         def do_GET(self):
             answer = server.answer(self.path)
             self.send_response(answer.code)
             self.send_header("Content-Type", answer.content_type)
-            self.send_header("Content-Length", str(len(answer.body) + 10 * answer.broken))
+            if answer.chunked:
+                self.send_header("Transfer-Encoding", "chunked")
+            else:
+                self.send_header("Content-Length", str(len(answer.body) + 10 * answer.broken))
             if answer.location:
                 self.send_header("Location", answer.location)
             self.end_headers()
-            self.wfile.write(answer.body)
+            if answer.chunked:
+                for start in range(0, len(answer.body), 5000):
+                    part = answer.body[start : start + 5000]
+                    self.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+                self.wfile.write(b"0\r\n\r\n")
+            else:
+                self.wfile.write(answer.body)
 
         def log_message(self, *_):
             pass

@@ -93,6 +93,25 @@ def test_another_checksum_is_refused(server, tmp_path):
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"what was there"]
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_download_stops_at_the_size_that_the_file_may_have(server, tmp_path, chunked):
+    url = server.serve("/data.npz", Answer(DATA, chunked=chunked))
+    whole = RemoteFile(url, "data.npz", size=len(DATA))
+    assert download(whole, tmp_path / "whole").read_bytes() == DATA
+    with pytest.raises(InputError, match=f"more than the {len(DATA) - 1} bytes that data.npz may"):
+        download(RemoteFile(url, "data.npz", size=len(DATA) - 1), tmp_path / "part")
+    assert list((tmp_path / "part").glob("*")) == []
+    assert len(server.requests) == 2
+
+
+def test_a_download_ends_at_the_deadline(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(_download, "_DEADLINE_SECONDS", -1.0)
+    url = server.serve("/data.npz", DATA)
+    with pytest.raises(DataNotFoundError, match="could not be downloaded within"):
+        download(RemoteFile(url, "data.npz"), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_redirections_are_followed(server, tmp_path):
     target = server.serve("/target", DATA)
     url = server.serve("/data.npz", Answer(code=302, location=target))

@@ -102,6 +102,7 @@ def test_download_parse_cache_and_then_no_network(server, tiny, tmp_path):
 
 
 def test_a_data_folder_gets_the_new_files(server, tiny, tmp_path):
+    (tmp_path / "mine").mkdir()
     _, path = load_arrays("tiny-graph", tmp_path / "mine")
     assert path == tmp_path / "mine" / "tiny-graph.npz"
     assert sorted(item.name for item in (tmp_path / "mine/raw/tiny-graph").iterdir()) == sorted(
@@ -113,10 +114,11 @@ def test_a_data_folder_gets_the_new_files(server, tiny, tmp_path):
 def test_the_order_of_folders(server, tiny, tmp_path, monkeypatch):
     mine, shared = tmp_path / "mine", tmp_path / "shared"
     _, cached = load_arrays("tiny-graph")
+    for folder in (shared, mine):
+        folder.mkdir()
     monkeypatch.setenv("NCGNN_DATA", str(shared))
     assert load_arrays("tiny-graph", mine)[1] == cached
     for folder in (shared, mine):
-        folder.mkdir()
         (folder / "tiny-graph.npz").write_bytes(cached.read_bytes())
     assert load_arrays("tiny-graph")[1] == shared / "tiny-graph.npz"
     assert load_arrays("tiny-graph", mine)[1] == mine / "tiny-graph.npz"
@@ -144,6 +146,8 @@ def test_only_missing_raw_files_are_downloaded(server, tiny, tmp_path):
 
 @pytest.mark.parametrize("download", [True, False])
 def test_offline_says_what_to_put_where(server, tiny, tmp_path, monkeypatch, download):
+    for folder in ("mine", "shared"):
+        (tmp_path / folder).mkdir()
     monkeypatch.setenv("NCGNN_DATA", str(tmp_path / "shared"))
     for path in ("/nodes", "/edges"):
         server.serve(path, Answer(b"", 503))
@@ -207,16 +211,16 @@ def test_recorded_checksums_of_raw_files_are_compared(server, tiny, tmp_path):
     raw = tmp_path / "raw" / "tiny-graph"
     raw.mkdir(parents=True)
     (raw / NAMES[0]).write_bytes(NODES + b"\n")
-    with pytest.raises(DataMismatchError, match="delete it and get a fresh copy"):
+    with pytest.raises(DataMismatchError, match="move it away and get a fresh copy"):
         load_arrays("tiny-graph", tmp_path)
     (raw / NAMES[0]).unlink()
     assert_is_tiny(load_arrays("tiny-graph", tmp_path)[0])
 
 
 def test_a_folder_that_cannot_be_written(server, tiny, tmp_path):
-    (tmp_path / "file").write_text("not a folder")
+    (tmp_path / "raw").write_text("not a folder")
     with pytest.raises(InputError, match="cannot be stored in"):
-        load_arrays("tiny-graph", tmp_path / "file")
+        load_arrays("tiny-graph", tmp_path)
 
 
 def test_many_at_once_do_not_disturb_each_other(server, tiny):

@@ -36,6 +36,7 @@ def assert_equal_content(first: GraphArrays, second: GraphArrays) -> None:
     if first.node_ids is not None:
         assert first.node_ids.tolist() == second.node_ids.tolist()
     assert first.origin == second.origin
+    assert first.num_classes == second.num_classes
 
 
 @SMALL
@@ -155,6 +156,12 @@ BAD_MEMBERS = {
     "split is a table": ("planetoid_test", np.array([[3]])),
     "too few names": ("class_names", np.array(["a", "b"])),
     "names are numbers": ("class_names", np.arange(3)),
+    "classes are a list": ("num_classes", np.array([3])),
+    "classes are a float": ("num_classes", np.array(3.0)),
+    "no classes": ("num_classes", np.array(0)),
+    "negative classes": ("num_classes", np.array(-3)),
+    "too few classes": ("num_classes", np.array(2)),
+    "more classes than names": ("num_classes", np.array(4)),
     "too few ids": ("node_ids", np.arange(3)),
     "ids are floats": ("node_ids", np.ones(4)),
     "origin is a number": ("origin", np.array(3)),
@@ -237,6 +244,7 @@ def test_a_missing_file_and_a_folder(tmp_path):
         GraphArrays(np.zeros((2, 0), dtype=int), np.array([0]), features=np.array([["a"]])),
         GraphArrays(np.zeros((2, 0), dtype=int), np.array([0]), class_names=("nul\0",)),
         GraphArrays(np.zeros((2, 0), dtype=int), np.array([0]), origin="nul\0"),
+        GraphArrays(np.zeros((2, 0), dtype=int), np.array([0]), num_classes=0),
         GraphArrays(np.zeros((2, 0), dtype=int), np.array([0]), splits={"mine": np.array([0])}),
         GraphArrays(
             np.zeros((2, 0), dtype=int), np.array([0]), node_ids=np.array([None], dtype=object)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ncgnn.data.splits import make_split, split_families, split_report
-from ncgnn.data.splits._allocation import allocate, apportion
+from ncgnn.data.splits._allocation import allocate, apportion, checked_shares
 from ncgnn.data.splits._random import random_words
 from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
 
@@ -220,6 +220,11 @@ def test_a_class_of_one_node_is_in_train_and_told():
         ([[0], [1, 2]], {}, "cannot be read as an array"),
         ([0, -2], {}, "one is -2"),
         ([0, 3], {"num_classes": 3}, "class 3, but num_classes is 3"),
+        ([0, 1, 10**13], {}, f"labels reach {10**13} in a graph of 3 nodes; number the classes"),
+        ([0, 1000], {}, "labels reach 1000 in a graph of 2 nodes"),
+        ([0, 1], {"num_classes": 10**13}, "num_classes must be 1 … 16777216"),
+        ([0, 1], {"num_classes": 0}, "num_classes must be 1 … "),
+        ([0, 1], {"num_classes": 2.5}, "num_classes must be an integer"),
         ([0, 1], {"seed": -1}, "seed must not be negative"),
         ([0, 1], {"seed": 1.5}, "seed must be an integer"),
         ([0, 1], {"fractions": (0.5, 0.2, 0.2)}, "sum to 1"),
@@ -233,6 +238,20 @@ def test_a_class_of_one_node_is_in_train_and_told():
 def test_bad_arguments_are_named(labels, arguments, message):
     with pytest.raises(InputError, match=message):
         make_split(labels, **arguments)
+
+
+def test_class_numbers_with_gaps_are_taken_where_they_are_meant():
+    assert make_split([0, 999], warn=False).train.tolist() == [0, 1]
+    assert make_split([0, 5000], num_classes=5001, warn=False).train.tolist() == [0, 1]
+
+
+def test_shares_that_sum_to_one_within_rounding():
+    fractions = (0.6, 0.2, 0.2 + 9e-10)
+    assert checked_shares(fractions, "fractions").sum() == pytest.approx(1, abs=1e-15)
+    for shares in (np.array(fractions), np.array([0.5, 0.5 + 1e-9])):
+        sizes = apportion(10**10, shares)
+        assert sizes.sum() == 10**10
+        assert np.abs(sizes - 10**10 * shares).max() < 12
 
 
 def test_an_unknown_family_lists_the_known_ones():

@@ -76,6 +76,12 @@ def test_a_split_cannot_be_unsound(parts, message):
         Split("custom", "custom", None, *(np.array(part, dtype=int) for part in parts))
 
 
+@pytest.mark.parametrize("part", [[0.7, 1.2], [0.0], [True, False], ["0"], [[0, 1]], [[0], []]])
+def test_a_part_holds_node_indices(part):
+    with pytest.raises(InputError, match=r"train (must be node indices|cannot be read)"):
+        Split("custom", "custom", None, part, [], [])
+
+
 def test_the_origin_is_one_of_three(split):
     with pytest.raises(InputError, match="origin"):
         Split("custom", "found", None, split.train, split.val, split.test)
@@ -257,8 +263,11 @@ def test_a_shipped_split_serves_every_seed(family):
 
 
 def test_without_masks_the_alternatives_are_named():
-    with pytest.raises(InputError, match=r"ships no published masks .*'stratified' and 'paper'"):
+    drawn = "families 'stratified', 'paper', 'uniform'"
+    with pytest.raises(InputError, match=rf"ships no published masks .*; {drawn} can be drawn"):
         make_split([0, 1], "published")
+    with pytest.raises(InputError, match=rf"{drawn}, 'planetoid' can be drawn"):
+        make_split(np.arange(2000) % 3, "published")
 
 
 @pytest.mark.parametrize(

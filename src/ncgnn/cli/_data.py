@@ -31,11 +31,8 @@ def datasets(
     """List the known data sets and which of them are at hand."""
     from ncgnn.data import available, entries, entry
 
-    digits = name is not None and name.lower() == "digits"
-    known = entries() if name is None else [] if digits else [entry(name)]
+    known = entries() if name is None else [entry(name)]
     rows = [asdict(one) | {"at_hand": _shown(available(one.name, data_dir))} for one in known]
-    if name is None or digits:
-        rows.append(_digits_row())
     if json:
         print_json({"datasets": rows})
         return
@@ -46,19 +43,6 @@ def datasets(
 
 def _shown(path: Path | None) -> str | None:
     return None if path is None else str(path)
-
-
-def _digits_row() -> dict[str, Any]:
-    return {
-        "name": "digits",
-        "title": "Digits, nearest neighbours",
-        "nodes": 1797,
-        "edges": 9929,
-        "features": 64,
-        "classes": 10,
-        "in_paper": False,
-        "at_hand": "scikit-learn",
-    }
 
 
 def _overview(rows: list[dict[str, Any]]) -> Any:

@@ -34,6 +34,7 @@ class GraphArrays:
         class_names: One name per class, or None.
         node_ids: One identifier per node (strings or integers), or None.
         origin: Where the content came from, for people.
+        num_classes: Number of classes, where the labels alone do not tell, or None.
     """
 
     edge_index: NDArray[np.integer[Any]]
@@ -43,3 +44,4 @@ class GraphArrays:
     class_names: tuple[str, ...] | None = None
     node_ids: NDArray[Any] | None = None
     origin: str = ""
+    num_classes: int | None = None

@@ -30,11 +30,13 @@ class RemoteFile:
         url: Where it is; always https.
         name: The name it gets on the disk, and under which the parser finds it.
         sha256: Checksum of its bytes, or None if it is not recorded.
+        size: How many bytes it may have at most; a download stops there.
     """
 
     url: str
     name: str
     sha256: str | None = None
+    size: int = 2 << 30
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ class DatasetEntry:
     Attributes:
         name: The name to load it by.
         title: Its name for people.
-        parser: Which reader of ``ncgnn.data.sources`` understands the files.
+        parser: Which reader of ``ncgnn.data.sources`` understands the files; None for a data set
+            that another package ships, which is always at hand.
         files: The authors' files.
         homepage: Where people can read about it.
         citation: Authors, title, venue and year.
@@ -64,7 +67,7 @@ class DatasetEntry:
 
     name: str
     title: str
-    parser: str
+    parser: str | None
     files: tuple[RemoteFile, ...]
     homepage: str
     citation: str
@@ -102,11 +105,13 @@ def entries() -> list[DatasetEntry]:
 
 @cache
 def _by_name() -> dict[str, DatasetEntry]:
+    from ncgnn.data._catalog_bundled import ENTRIES as BUNDLED
     from ncgnn.data._catalog_citation import ENTRIES as CITATION
     from ncgnn.data._catalog_heterophilous import ENTRIES as HETEROPHILOUS
     from ncgnn.data._catalog_products import ENTRIES as PRODUCTS
     from ncgnn.data._catalog_social import ENTRIES as SOCIAL
 
-    by_name = {item.name: item for item in (*CITATION, *PRODUCTS, *HETEROPHILOUS, *SOCIAL)}
+    items = (*CITATION, *PRODUCTS, *HETEROPHILOUS, *SOCIAL, *BUNDLED)
+    by_name = {item.name: item for item in items}
     others = [name for name in by_name if name not in _PAPER_ORDER]
     return {name: by_name[name] for name in (*_PAPER_ORDER, *others)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
+from ncgnn.data._edge_order import distinct_edges
 from ncgnn.errors import DataMismatchError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def content_sha256(arrays: GraphArrays) -> str:
 
     The order and repetition of edges, integer types, explicit zeros, the order of columns in a
     sparse row and whether the features are sparse or dense make no difference. Feature values
-    count as float32. Names, identifiers and the origin are not part of the content.
+    count as float32. Names, identifiers, the origin and ``num_classes`` are not part of it.
 
     Args:
         arrays: A valid graph.
@@ -27,6 +28,10 @@ def content_sha256(arrays: GraphArrays) -> str:
     Returns:
         64 hexadecimal digits.
     """
+    return _content_sha256(arrays, _distinct_edges(arrays))
+
+
+def _content_sha256(arrays: GraphArrays, edges: NDArray[Any]) -> str:
     import numpy as np
 
     digest = hashlib.sha256(b"ncgnn graph content 1\n")
@@ -36,7 +41,7 @@ def content_sha256(arrays: GraphArrays) -> str:
         digest.update(f"{name} {kind} {plain.shape}\n".encode())
         digest.update(plain.data)
 
-    add("edges", _distinct_edges(arrays), "<i8")
+    add("edges", edges, "<i8")
     add("labels", np.asarray(arrays.labels), "<i8")
     for name, (array, kind) in _feature_parts(arrays).items():
         add(name, array, kind)
@@ -63,7 +68,8 @@ def check_entry(
     Raises:
         DataMismatchError: A count or the checksum differs.
     """
-    for field, expected, found in _counts(arrays, entry):
+    edges = _distinct_edges(arrays)
+    for field, expected, found in _counts(arrays, entry, len(edges)):
         if expected is not None and expected not in found:
             raise DataMismatchError(
                 f"data set '{entry.name}': {where} has {found[0]} {field}, expected {expected}; "
@@ -71,7 +77,7 @@ def check_entry(
             )
     if entry.content_sha256 is None:
         return
-    checksum = content_sha256(arrays)
+    checksum = _content_sha256(arrays, edges)
     if checksum != entry.content_sha256:
         raise DataMismatchError(
             f"data set '{entry.name}': the counts of {where} are right but its content is not "
@@ -81,21 +87,22 @@ def check_entry(
 
 
 def _remedy(entry: DatasetEntry, downloaded: bool) -> str:
+    if entry.parser is None:
+        return "the package that ships it was changed: install it again"
     if downloaded:
         return (
             f"the authors' files may have changed since they were recorded (see {entry.homepage}): "
             "delete them to download them again, or use them under another name as your own data"
         )
-    return f"delete the file and load the data set again, or get a fresh copy ({entry.homepage})"
+    return f"move the file away and load the data set again, or get a fresh copy ({entry.homepage})"
 
 
 def _counts(
-    arrays: GraphArrays, entry: DatasetEntry
+    arrays: GraphArrays, entry: DatasetEntry, distinct: int
 ) -> list[tuple[str, int | None, tuple[int, ...]]]:
     import numpy as np
 
     labels = np.asarray(arrays.labels)
-    distinct = len(_distinct_edges(arrays))
     if entry.directed:
         # Authors count the edges that they list; a file may hold repeated ones only once.
         edges = ("directed edges", entry.edges, (distinct, int(arrays.edge_index.shape[1])))
@@ -119,12 +126,9 @@ def _distinct_edges(arrays: GraphArrays) -> NDArray[Any]:
     """Pairs (target, source), each once, sorted."""
     import numpy as np
 
-    source, target = np.asarray(arrays.edge_index, dtype=np.int64)
-    nodes = max(len(arrays.labels), 1)
-    pairs = np.sort(target * nodes + source)
-    first = np.ones(len(pairs), dtype=bool)
-    first[1:] = pairs[1:] != pairs[:-1]
-    return np.stack(np.divmod(pairs[first], nodes), axis=1)
+    listed = np.asarray(arrays.edge_index)
+    source, target = distinct_edges(listed[0], listed[1], len(arrays.labels))
+    return np.stack([target, source], axis=1)
 
 
 def _feature_parts(arrays: GraphArrays) -> dict[str, tuple[NDArray[Any], str]]:

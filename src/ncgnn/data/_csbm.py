@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ncgnn._compile import even_blocks, over_blocks
 from ncgnn.data._csbm_edges import draw_edges
 from ncgnn.data._csbm_plan import make_plan
 from ncgnn.data._csbm_random import key_of, noisy_rows, permutation, unit_rows
@@ -152,7 +153,11 @@ def _features(
     means = np.empty((classes, features), dtype=np.float64)
     unit_rows(key_of("means", seed), means)
     rows = np.empty((labels.size, features), dtype=np.float32)
-    noisy_rows(key_of("noise", seed), labels, signal * means, rows)
+    key, scaled = key_of("noise", seed), signal * means
+    over_blocks(
+        even_blocks(labels.size, max(1, (1 << 18) // features)),
+        lambda begin, end: noisy_rows(key, labels, scaled, rows, begin, end),
+    )
     return rows
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ncgnn._compile import thread_count
-from ncgnn.data import _csbm_kernels as kernels
+from ncgnn._compile import even_blocks, over_blocks
+from ncgnn.data import _csbm_rows as rows_of
+from ncgnn.data._csbm_kernels import draw_pairs
 from ncgnn.data._csbm_random import key_of
 from ncgnn.data._csbm_top_up import draw_missing
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     Indices = NDArray[np.signedinteger[Any]]
     Rows = tuple[NDArray[np.int64], Indices]
+
+_LEAST_PAIRS = 1 << 15
 
 
 def draw_edges(
@@ -32,8 +35,7 @@ def draw_edges(
         Row starts int64 [n + 1] and sorted neighbours, each edge in both directions.
     """
     indptr, indices = _independent_draws(plan, edges, seed, types, members)
-    distinct = np.empty(types.size, dtype=np.int64)
-    kernels.sort_rows(indptr, indices, distinct)
+    distinct = rows_of.sort_rows(indptr, indices)
     missing = edges - int(distinct.sum()) // 2
     if not missing:
         return indptr, indices
@@ -48,76 +50,54 @@ def draw_edges(
         plan.type_starts,
         plan.probability,
         plan.capacity,
-        _present(plan, indptr, indices, distinct, types),
+        rows_of.type_pair_counts((indptr, indices), distinct, types, len(plan.capacity)),
         first,
         second,
     )
-    return _merged(indptr, indices, distinct, first, second)
+    return _merged((indptr, indices), distinct, first, second)
 
 
 def _independent_draws(
     plan: Plan, edges: int, seed: int, types: NDArray[np.int32], members: Indices
 ) -> Rows:
-    first = np.empty(edges, dtype=members.dtype)
-    second = np.empty(edges, dtype=members.dtype)
-    kernels.draw_pairs(
-        key_of("end", seed),
-        key_of("class", seed),
-        key_of("other", seed),
-        types,
-        members,
-        plan.class_starts,
-        plan.cumulative,
-        first,
-        second,
-    )
-    bounds = _ranges(types.size)
-    degrees = np.zeros(types.size, dtype=np.int64)
-    kernels.count_ends(bounds, first, second, degrees)
-    indptr = _starts(degrees)
+    ends = _drawn_ends(plan, edges, seed, types, members)
+    indptr = rows_of.add_degrees(ends, np.zeros(types.size, dtype=np.int64))
     indices = np.empty(int(indptr[-1]), dtype=members.dtype)
-    kernels.place_ends(bounds, first, second, indptr[:-1].copy(), indices)
+    rows_of.fill_rows(ends, indptr[:-1].copy(), indices)
     return indptr, indices
 
 
-def _present(
-    plan: Plan,
-    indptr: NDArray[np.int64],
-    indices: Indices,
-    distinct: NDArray[np.int64],
-    types: NDArray[np.int32],
-) -> NDArray[np.int64]:
-    bounds = _ranges(types.size)
-    counts = np.zeros((bounds.size - 1, *plan.capacity.shape), dtype=np.int64)
-    kernels.count_type_pairs(bounds, indptr, indices, distinct, types, counts)
-    return counts.sum(axis=0)
+def _drawn_ends(
+    plan: Plan, edges: int, seed: int, types: NDArray[np.int32], members: Indices
+) -> rows_of.Ends:
+    first, second = np.empty((2, edges), dtype=members.dtype)
+    end_key, class_key, other_key = (key_of(stream, seed) for stream in ("end", "class", "other"))
+    class_starts, cumulative = plan.class_starts, plan.cumulative
+    over_blocks(
+        even_blocks(edges, _LEAST_PAIRS),
+        lambda begin, end: draw_pairs(
+            end_key,
+            class_key,
+            other_key,
+            types,
+            members,
+            class_starts,
+            cumulative,
+            first,
+            second,
+            begin,
+            end,
+        ),
+    )
+    return rows_of.sorted_ends(first, second, types.size)
 
 
-def _merged(
-    indptr: NDArray[np.int64],
-    indices: Indices,
-    distinct: NDArray[np.int64],
-    first: Indices,
-    second: Indices,
-) -> Rows:
+def _merged(rows: Rows, distinct: NDArray[np.int64], first: Indices, second: Indices) -> Rows:
     """Close the gaps that duplicates left and add the edges drawn later."""
-    bounds = _ranges(distinct.size)
-    degrees = distinct.copy()
-    kernels.count_ends(bounds, first, second, degrees)
-    new_indptr = _starts(degrees)
-    new_indices = np.empty(int(new_indptr[-1]), dtype=indices.dtype)
-    kernels.copy_rows(indptr, indices, distinct, new_indptr, new_indices)
-    kernels.place_ends(bounds, first, second, new_indptr[:-1] + distinct, new_indices)
-    kernels.sort_rows(new_indptr, new_indices, degrees)
-    return new_indptr, new_indices
-
-
-def _ranges(nodes: int) -> NDArray[np.int64]:
-    """Share the nodes among the threads."""
-    return np.linspace(0, nodes, thread_count() + 1).astype(np.int64)
-
-
-def _starts(degrees: NDArray[np.int64]) -> NDArray[np.int64]:
-    starts = np.zeros(degrees.size + 1, dtype=np.int64)
-    np.cumsum(degrees, out=starts[1:])
-    return starts
+    ends = rows_of.sorted_ends(first, second, distinct.size)
+    indptr = rows_of.add_degrees(ends, distinct.copy())
+    indices = np.empty(int(indptr[-1]), dtype=first.dtype)
+    rows_of.copy_rows(rows, distinct, indptr, indices)
+    rows_of.fill_rows(ends, indptr[:-1] + distinct, indices)
+    rows_of.sort_rows(indptr, indices)
+    return indptr, indices

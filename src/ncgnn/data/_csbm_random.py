@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ncgnn._compile import compiled, parallel, prange
+from ncgnn._compile import compiled
 from ncgnn.data.splits._random import stream_key
 
 if TYPE_CHECKING:
@@ -83,15 +83,17 @@ def unit_rows(key: np.uint64, rows: NDArray[np.float64]) -> None:
         rows[row] /= math.sqrt(square)
 
 
-@parallel
+@compiled
 def noisy_rows(
     key: np.uint64,
     labels: NDArray[np.int64],
     means: NDArray[np.float64],
     rows: NDArray[np.float32],
+    begin: int,
+    end: int,
 ) -> None:
-    """Fill row i with the mean of its class plus standard normal noise."""
-    for row in prange(rows.shape[0]):
+    """Fill row i, begin ≤ i < end, with the mean of its class plus standard normal noise."""
+    for row in range(begin, end):
         for column in range(rows.shape[1]):
             noise = normal(key, row * rows.shape[1] + column)
             rows[row, column] = means[labels[row], column] + noise

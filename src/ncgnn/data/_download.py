@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from ncgnn.data._catalog import RemoteFile
 
 _TIMEOUT_SECONDS = 30.0
+_DEADLINE_SECONDS = 6 * 3600.0
 _PAUSES_SECONDS = (1.0, 4.0)
 _CHUNK_BYTES = 1 << 18
+_HEAD_BYTES = 256
 _HTML_STARTS = (b"<!doctype html", b"<html")
 _LFS_START = b"version https://git-lfs"
 _TEMPORARY_CODES = frozenset([408, 425, 429, 500, 502, 503, 504])
@@ -52,17 +54,18 @@ def download(
         The path of the file.
 
     Raises:
-        DataNotFoundError: The network or the server did not deliver the file.
+        DataNotFoundError: The network or the server did not deliver the file, or not in time.
         DataMismatchError: The file has another SHA-256 than recorded.
-        InputError: The address is not https.
+        InputError: The address is not https, or the file is larger than ``remote.size``.
     """
     schemes = ("https", "http") if allow_insecure else ("https",)
     _check_scheme(remote.url, schemes)
     opener = urllib.request.build_opener(_Redirects(schemes))
     target = folder / remote.name
+    deadline = time.monotonic() + _DEADLINE_SECONDS
     for pause in (*_PAUSES_SECONDS, None):
         try:
-            _transfer(opener, remote, target, progress)
+            _transfer(opener, remote, target, progress, deadline)
             return target
         except _TemporaryError as error:
             if pause is None:
@@ -90,7 +93,11 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def _transfer(
-    opener: urllib.request.OpenerDirector, remote: RemoteFile, target: Path, progress: bool
+    opener: urllib.request.OpenerDirector,
+    remote: RemoteFile,
+    target: Path,
+    progress: bool,
+    deadline: float,
 ) -> None:
     # Some hosts refuse the default name of Python's client.
     request = urllib.request.Request(remote.url, headers={"User-Agent": "ncgnn"})  # noqa: S310
@@ -99,15 +106,21 @@ def _transfer(
         expected = int(length) if length.isdigit() else None
         if answer.headers.get_content_type() == "text/html":
             raise _not_data(remote.url, "a web page")
+        _check_size(expected or 0, remote)
         digest = hashlib.sha256()
+        head = b""
         received = 0
         with atomic_write(target) as stream, _bar(remote.name, expected, progress) as advance:
-            while chunk := answer.read(_CHUNK_BYTES):
-                if not received:
-                    _check_start(chunk, remote.url)
+            # Whatever has arrived, so that a trickle of bytes cannot outlast the deadline.
+            while chunk := answer.read1(_CHUNK_BYTES):
+                if len(head) < _HEAD_BYTES:
+                    head += chunk[:_HEAD_BYTES]
+                    _check_start(head, remote.url)
+                received += len(chunk)
+                _check_size(received, remote)
+                _check_deadline(deadline, remote.url)
                 stream.write(chunk)
                 digest.update(chunk)
-                received += len(chunk)
                 advance(len(chunk))
             if not received or (expected is not None and received != expected):
                 raise _TemporaryError(f"the answer broke off after {received} bytes")
@@ -132,8 +145,23 @@ def _network_errors(url: str) -> Generator[None]:
         raise _TemporaryError(str(error) or type(error).__name__) from error
 
 
-def _check_start(chunk: bytes, url: str) -> None:
-    start = chunk[:256].lstrip().lower()
+def _check_size(size: int, remote: RemoteFile) -> None:
+    if size > remote.size:
+        raise InputError(
+            f"{remote.url} has more than the {remote.size} bytes that {remote.name} may have; it "
+            "was changed at its source and is not used"
+        )
+
+
+def _check_deadline(deadline: float, url: str) -> None:
+    if time.monotonic() > deadline:
+        raise DataNotFoundError(
+            f"{url} could not be downloaded within {_DEADLINE_SECONDS:.0f} seconds"
+        )
+
+
+def _check_start(head: bytes, url: str) -> None:
+    start = head.lstrip().lower()
     if start.startswith(_HTML_STARTS):
         raise _not_data(url, "a web page")
     if start.startswith(_LFS_START):

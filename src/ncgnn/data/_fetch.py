@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,15 +31,18 @@ def load_arrays(
 
     ``NAME.npz`` is looked for in ``data_dir``, in the folder that the environment variable
     ``NCGNN_DATA`` names, and in the cache. Failing that, the authors' files are taken from
-    ``raw/NAME`` in the same folders or downloaded to there, and ``NAME.npz`` is written.
+    ``raw/NAME`` in the same folders or downloaded, and ``NAME.npz`` is written. What is new goes to
+    ``data_dir`` if that is given, else to the cache. A data set that another package ships is made
+    from there, whatever the folders hold.
 
     Args:
         name: Name in the catalogue.
-        data_dir: Folder with data files; new files go there, or else to the cache.
+        data_dir: Folder with data files; it must exist.
         download: Whether the network may be used.
 
     Returns:
-        The arrays, checked against the catalogue, and the path of ``NAME.npz``.
+        The arrays, checked against the catalogue, and the path that :func:`available` gives from
+        now on.
 
     Raises:
         UnknownNameError: There is no such data set.
@@ -47,14 +51,17 @@ def load_arrays(
         InputError: A file is damaged.
     """
     entry = _catalog.entry(name)
+    if entry.parser is None:
+        return _bundled(entry)
     path = available(entry.name, data_dir)
     if path is not None:
         arrays = read_npz(path)
         check_entry(arrays, entry, str(path))
         return arrays, path
-    target = cache_dir() if data_dir is None else Path(data_dir).expanduser()
+    # The folder of NCGNN_DATA may be shared by many: it is read, never written to.
+    target = Path(data_dir).expanduser() if data_dir else cache_dir()
     try:
-        return _build(entry, data_dir, target, download)
+        return _build(entry, entry.parser, data_dir, target, download)
     except OSError as error:
         if isinstance(error, DataNotFoundError):
             raise
@@ -65,8 +72,15 @@ def load_arrays(
 
 
 def available(name: str, data_dir: Path | str | None = None) -> Path | None:
-    """The ``NAME.npz`` that :func:`load_arrays` would read, or None if there is none yet."""
-    file_name = f"{_catalog.entry(name).name}.npz"
+    """The ``NAME.npz`` that :func:`load_arrays` would read, or None if there is none yet.
+
+    For a data set that another package ships (an entry without a parser) it is the folder of that
+    package.
+    """
+    entry = _catalog.entry(name)
+    if entry.parser is None:
+        return _package_folder()
+    file_name = f"{entry.name}.npz"
     paths = (folder / file_name for folder in _folders(data_dir))
     return next((path for path in paths if path.exists()), None)
 
@@ -81,11 +95,38 @@ def cache_dir() -> Path:
 def _folders(data_dir: Path | str | None) -> list[Path]:
     named = os.environ.get(DATA_VARIABLE, "")
     given = [Path(text).expanduser() for text in (data_dir, named) if text]
-    return [*given, cache_dir()]
+    for folder in given:
+        if not folder.is_dir():
+            raise InputError(f"there is no data folder {folder}; make it or name another one")
+    folders: dict[Path, Path] = {}
+    for folder in (*given, cache_dir()):
+        # One folder may be named in several ways.
+        folders.setdefault(folder.resolve(), folder)
+    return list(folders.values())
+
+
+def _bundled(entry: DatasetEntry) -> tuple[GraphArrays, Path]:
+    from ncgnn.data._digits import digits_arrays
+
+    arrays, folder = digits_arrays(), _package_folder()
+    check_entry(arrays, entry, str(folder))
+    return arrays, folder
+
+
+def _package_folder() -> Path:
+    # Finding a package is quick, importing scikit-learn is not.
+    spec = find_spec("sklearn")
+    if spec is None or spec.origin is None:
+        raise DataNotFoundError("scikit-learn, which ships the digits, is not installed")
+    return Path(spec.origin).parent
 
 
 def _build(
-    entry: DatasetEntry, data_dir: Path | str | None, target: Path, download: bool
+    entry: DatasetEntry,
+    parser_name: str,
+    data_dir: Path | str | None,
+    target: Path,
+    download: bool,
 ) -> tuple[GraphArrays, Path]:
     files = _raw_files(entry, data_dir)
     missing = [remote for remote in entry.files if remote.name not in files]
@@ -99,7 +140,7 @@ def _build(
             raise DataNotFoundError(
                 _how_to_get(entry, missing, data_dir, target, reason)
             ) from error
-    parsed = parser(entry.parser)(files)
+    parsed = parser(parser_name)(files)
     origin = "; ".join(
         f"{remote.url} (SHA-256 {sha256_of_file(files[remote.name])})" for remote in entry.files
     )
@@ -132,7 +173,7 @@ def _check_raw_file(path: Path, remote: RemoteFile) -> None:
     if remote.sha256 is not None and sha256_of_file(path) != remote.sha256:
         raise DataMismatchError(
             f"{path} is not the file that {remote.url} had (its SHA-256 is not {remote.sha256}); "
-            "delete it and get a fresh copy"
+            "move it away and get a fresh copy"
         )
 
 

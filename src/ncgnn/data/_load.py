@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.errors import InputError
-from ncgnn.graph import Graph
+from ncgnn.errors import InputError, UnknownNameError
+from ncgnn.graph import Graph, as_graph
 
 if TYPE_CHECKING:
     from ncgnn.data._arrays import GraphArrays
+    from ncgnn.data._catalog import DatasetEntry
+    from ncgnn.graph import GraphLike
 
 
 def load(
@@ -38,16 +40,12 @@ def load(
         DataMismatchError: The file does not hold what the data set's entry promises.
         InputError: The file is malformed.
     """
-    if str(name).lower() == "digits":
-        from ncgnn.data._digits import digits_arrays
-
-        return graph_of_arrays(digits_arrays(), "digits")
-    if str(name).endswith(".npz") or "/" in str(name):
-        return _load_file(Path(name))
-    from ncgnn.data._catalog import entry
+    path = Path(name).expanduser()
+    if path.suffix == ".npz" or len(path.parts) > 1 or path.is_file():
+        return _load_file(path)
     from ncgnn.data._fetch import load_arrays
 
-    known = entry(str(name))
+    known = _entry(str(name))
     arrays, _ = load_arrays(known.name, data_dir, download=download)
     graph = graph_of_arrays(arrays, known.name)
     if known.binary_features and not raw_features and graph.features is not None:
@@ -55,11 +53,29 @@ def load(
     return graph
 
 
+def _entry(name: str) -> DatasetEntry:
+    from ncgnn.data._catalog import entry
+
+    try:
+        return entry(name)
+    except UnknownNameError:
+        if Path(f"{name}.npz").is_file():
+            raise InputError(f"there is no data set {name}; did you mean {name}.npz?") from None
+        raise
+
+
 def _load_file(path: Path) -> Graph:
     from ncgnn.data._npz import read_npz
 
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the path of an npz file in it.")
     if not path.is_file():
         raise InputError(f"there is no file {path}; give the path of an npz file or a known name.")
+    if path.suffix != ".npz":
+        raise InputError(
+            f"{path} does not end in .npz; only npz files are read, and ncgnn.save(graph, …) "
+            "writes one from a PyG Data, a NetworkX graph, a scipy matrix or an edge index."
+        )
     try:
         return graph_of_arrays(read_npz(path), path.stem)
     except InputError as error:
@@ -67,14 +83,20 @@ def _load_file(path: Path) -> Graph:
         raise InputError(message if str(path) in message else f"{path}: {message}") from error
 
 
-def save(graph: Graph, path: str | Path) -> Path:
-    """Write a graph as an npz file that :func:`load` reads; it appears whole or not at all."""
+def save(graph: GraphLike, path: str | Path) -> Path:
+    """Write a graph as an npz file that :func:`load` reads; it appears whole or not at all.
+
+    Args:
+        graph: Anything that :func:`ncgnn.graph.as_graph` takes.
+        path: A name that ends in ``.npz``; an existing file is replaced.
+    """
     from ncgnn.data._arrays import GraphArrays
     from ncgnn.data._npz import write_npz
 
-    path = Path(path)
-    if path.suffix != ".npz":
-        raise InputError(f"{path} does not end in .npz; choose a name that does.")
+    path = Path(path).expanduser()
+    if path.suffix != ".npz" or path.is_dir():
+        raise InputError(f"{path} is no name for an npz file; choose one that ends in .npz.")
+    graph = as_graph(graph)
     arrays = GraphArrays(
         edge_index=graph.edge_index(),
         labels=graph.labels,
@@ -83,6 +105,7 @@ def save(graph: Graph, path: str | Path) -> Path:
         class_names=graph.class_names,
         node_ids=graph.node_ids,
         origin=graph.origin,
+        num_classes=graph.num_classes,
     )
     write_npz(path, arrays)
     return path
@@ -94,6 +117,7 @@ def graph_of_arrays(arrays: GraphArrays, name: str) -> Graph:
         arrays.edge_index,
         labels=arrays.labels,
         features=arrays.features,
+        num_classes=arrays.num_classes,
         class_names=arrays.class_names,
         node_ids=arrays.node_ids,
         shipped_splits=arrays.splits,

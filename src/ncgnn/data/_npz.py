@@ -2,7 +2,7 @@
 
 Keys: ``edge_index`` [2, E] and ``y`` [n]; features as ``x_data``, ``x_indices``, ``x_indptr`` and
 ``x_shape`` (a CSR matrix) or ``x`` (dense), or none; the split arrays of ``SHIPPED_SPLITS``;
-``class_names``, ``node_ids`` and ``origin``. Other keys are ignored.
+``class_names``, ``num_classes`` (one integer), ``node_ids`` and ``origin``. Other keys are ignored.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ def _members(arrays: GraphArrays, where: str) -> dict[str, NDArray[Any]]:
         members[key] = np.asarray(value)
     if arrays.class_names is not None:
         members["class_names"] = _text(list(arrays.class_names), "class_names", where)
+    if arrays.num_classes is not None:
+        members["num_classes"] = np.asarray(arrays.num_classes)
     if arrays.node_ids is not None:
         members["node_ids"] = np.asarray(arrays.node_ids)
     if arrays.origin:

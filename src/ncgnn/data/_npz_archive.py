@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import math
+import os
 import warnings
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from ncgnn.data._limits import check_member
 from ncgnn.errors import DataNotFoundError, InputError
 
 if TYPE_CHECKING:
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_FRESH_COPY = "delete the file and get a fresh copy"
+_FRESH_COPY = "make it again, or get a fresh copy"
 
 
 class NpzArchive:
@@ -57,6 +60,7 @@ class NpzArchive:
                 "or add the key"
             )
         where = f"{self.path}: '{key}'"
+        check_member(self._members[key], where)
         try:
             # The whole member at once: only then is its checksum compared.
             content = self._zip.read(self._members[key])
@@ -86,6 +90,7 @@ def _decode(stream: BinaryIO, where: str) -> NDArray[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
+            _check_declared_size(stream)
             return npy.read_array(stream, allow_pickle=False)
         except Exception as error:
             if "allow_pickle" in str(error):
@@ -96,6 +101,24 @@ def _decode(stream: BinaryIO, where: str) -> NDArray[Any]:
             raise InputError(
                 f"{where} is not a readable numpy array ({_reason(error)}); {_FRESH_COPY}"
             ) from error
+
+
+def _check_declared_size(stream: BinaryIO) -> None:
+    """Numpy makes room for what the header declares before it looks for the values."""
+    from numpy.lib import format as npy
+
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    version = npy.read_magic(stream)
+    if version not in readers:
+        raise ValueError(f"format version {version} is not for plain arrays")
+    shape, _, kind = readers[version](stream)
+    start = stream.tell()
+    held = stream.seek(0, os.SEEK_END) - start
+    stream.seek(0)
+    # Items without any bytes are not free either: somebody will list them.
+    declared = math.prod(shape) * max(kind.itemsize, 1)
+    if not kind.hasobject and declared > held:
+        raise ValueError(f"it declares {declared} bytes and holds {held}")
 
 
 def _open_zip(path: Path) -> zipfile.ZipFile:

@@ -23,6 +23,7 @@ MEMBER_KEYS = (
     *(f"x_{part}" for part in CSR_PARTS),
     *(key for keys in SHIPPED_SPLITS.values() for key in keys),
     "class_names",
+    "num_classes",
     "node_ids",
     "origin",
 )
@@ -40,14 +41,16 @@ def graph_from_members(members: Mapping[str, NDArray[Any]], where: str) -> Graph
     """
     labels = _labels(_required(members, "y", where), where)
     nodes = len(labels)
+    class_names = _class_names(members.get("class_names"), labels, where)
     return GraphArrays(
         edge_index=_edges(_required(members, "edge_index", where), nodes, where),
         labels=labels,
         features=_features(members, nodes, where),
         splits=_splits(members, nodes, where),
-        class_names=_class_names(members.get("class_names"), labels, where),
+        class_names=class_names,
         node_ids=_node_ids(members.get("node_ids"), nodes, where),
         origin=_origin(members.get("origin"), where),
+        num_classes=_num_classes(members.get("num_classes"), labels, class_names, where),
     )
 
 
@@ -203,6 +206,30 @@ def _class_names(
             f"{int(labels.max())}; give every class a name"
         )
     return tuple(_texts(names, "class_names", where))
+
+
+def _num_classes(
+    number: NDArray[Any] | None,
+    labels: NDArray[Any],
+    class_names: tuple[str, ...] | None,
+    where: str,
+) -> int | None:
+    if number is None:
+        return None
+    if number.shape != () or number.dtype.kind not in "iu" or number < 1:
+        raise InputError(f"{where}: 'num_classes' must be a single integer, 1 or more")
+    count = int(number)
+    if count <= labels.max():
+        raise InputError(
+            f"{where}: 'num_classes' is {count} but 'y' uses class {int(labels.max())}; "
+            "count all classes"
+        )
+    if class_names is not None and len(class_names) != count:
+        raise InputError(
+            f"{where}: 'num_classes' is {count} but 'class_names' has {len(class_names)} names; "
+            "give every class one name"
+        )
+    return count
 
 
 def _node_ids(ids: NDArray[Any] | None, nodes: int, where: str) -> NDArray[Any] | None:

@@ -148,6 +148,17 @@ def test_hostile_pickles_are_refused(tmp_path, case):
         load_pickle(path)
 
 
+def test_a_number_is_no_content_of_an_array(tmp_path):
+    """As a number of bytes it would be made into that many zeros."""
+    whole = python2_pickle.dumps(np.zeros(8, dtype=np.int8))
+    content = whole.replace(python2_pickle._string(bytes(8)), python2_pickle._int(8))
+    assert content != whole
+    path = tmp_path / "ind.tiny.x"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"ind\.tiny\.x .*is not bytes"):
+        load_pickle(path)
+
+
 def test_damaged_pickles_are_refused_or_harmless(tmp_path):
     whole = python2_pickle.dumps(csr_matrix(np.eye(3, dtype=np.float32)))
     path = tmp_path / "ind.tiny.x"

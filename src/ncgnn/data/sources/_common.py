@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ncgnn.data._edge_order import distinct_edges
 from ncgnn.data._npz import check_arrays
 from ncgnn.errors import InputError
 
@@ -44,11 +45,7 @@ def directed_edges(
         raise InputError(
             f"{where} has an edge with a node outside 0..{nodes - 1}; get a fresh copy of the file"
         )
-    pairs = np.sort(target * nodes + source)
-    first = np.ones(len(pairs), dtype=bool)
-    first[1:] = pairs[1:] != pairs[:-1]
-    target, source = np.divmod(pairs[first], nodes)
-    return np.stack([source, target])
+    return np.stack(distinct_edges(source, target, nodes))
 
 
 def undirected_edges(

@@ -100,7 +100,9 @@ class _Array:
         _, shape, dtype, fortran, raw = self.state
         if not isinstance(dtype, _Dtype) or not all(type(size) is int for size in shape):
             raise ValueError("an array has no plain type or shape")
-        content = raw.encode("latin1") if isinstance(raw, str) else bytes(raw)
+        content = raw.encode("latin1") if isinstance(raw, str) else raw
+        if not isinstance(content, bytes):
+            raise ValueError("the content of an array is not bytes")
         kind = dtype.build()
         if min(shape, default=0) < 0 or len(content) != math.prod(shape) * kind.itemsize:
             raise ValueError("an array has not as many bytes as its shape asks for")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ncgnn.data._arrays import GraphArrays
 from ncgnn.data._csr_parts import real_values
+from ncgnn.data._limits import check_member, most_bytes, too_large
 from ncgnn.data.sources._common import checked, masks_from_indices, pick, smaller_form
 from ncgnn.errors import DataNotFoundError, InputError
 
@@ -67,15 +68,17 @@ def _table(
 ) -> NDArray[Any]:
     import numpy as np
 
-    members = [name for name in archive.namelist() if f"/{name}".endswith(f"/{ending}")]
+    members = [info for info in archive.infolist() if f"/{info.filename}".endswith(f"/{ending}")]
     if len(members) != 1:
         raise InputError(f"{path}: {ending} is missing; get a fresh copy of the file")
     try:
-        text = io.BytesIO(gzip.decompress(archive.read(members[0])))
+        text = io.BytesIO(_unpacked(archive, members[0], f"{path}: {ending}"))
         with warnings.catch_warnings():
             # numpy warns about a table without rows, which is an empty part of a split here.
             warnings.simplefilter("ignore")
             table = np.loadtxt(text, delimiter=",", comments=None, dtype=kind, ndmin=2)
+    except InputError:
+        raise
     except Exception as error:
         # Bad bytes fail in zipfile, gzip, zlib or numpy, each in its own way.
         raise InputError(
@@ -86,3 +89,14 @@ def _table(
     if width is not None and table.shape[1] != width:
         raise InputError(f"{path}: {ending} has {table.shape[1]} columns, expected {width}")
     return table
+
+
+def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> bytes:
+    check_member(member, where)
+    # Measured by what it takes in the zip file, as both packings may be hostile.
+    limit = most_bytes(member.compress_size)
+    with gzip.GzipFile(fileobj=io.BytesIO(archive.read(member))) as stream:
+        content = stream.read(limit + 1)
+    if len(content) > limit:
+        raise too_large(where, limit, "more")
+    return content

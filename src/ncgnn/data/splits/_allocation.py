@@ -19,7 +19,7 @@ _ROUNDING_DIGITS = 9
 
 
 def checked_shares(shares: Sequence[float], name: str) -> NDArray[np.float64]:
-    """Return shares as an array after checking that they are ≥ 0 and sum to 1."""
+    """Return shares as an array that sums to 1, after checking that they do and are ≥ 0."""
     values = np.asarray(shares, dtype=np.float64)
     if values.ndim != 1 or not values.size:
         raise InputError(f"{name} must be one row of numbers, but its shape is {values.shape}.")
@@ -27,7 +27,8 @@ def checked_shares(shares: Sequence[float], name: str) -> NDArray[np.float64]:
         raise InputError(f"{name} must be finite and not negative: {values.tolist()}.")
     if not math.isclose(float(values.sum()), 1.0, abs_tol=1e-9):
         raise InputError(f"{name} must sum to 1, but {values.tolist()} sum to {values.sum():.6g}.")
-    return values
+    # The sum may be off by a hair, which in a large graph is a node or more.
+    return values / values.sum()
 
 
 def apportion(total: int, shares: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -36,7 +37,7 @@ def apportion(total: int, shares: NDArray[np.float64]) -> NDArray[np.int64]:
     Every share gets ⌊total · share⌋, and what is left goes one by one to the largest remainders,
     so the result sums to ``total`` and each entry is off by less than one.
     """
-    ideal = np.round(total * shares, _ROUNDING_DIGITS)
+    ideal = np.round(total * (shares / shares.sum()), _ROUNDING_DIGITS)
     whole = np.floor(ideal).astype(np.int64)
     order = np.argsort(-(ideal - whole), kind="stable")
     whole[order[: total - int(whole.sum())]] += 1

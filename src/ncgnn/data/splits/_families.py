@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ncgnn.data._arrays import SHIPPED_SPLITS
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ncgnn.data.splits._request import Parts, SplitRequest
+
+_DRAWN = ("stratified", "paper", "uniform", "planetoid")
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,18 @@ def _published(request: SplitRequest) -> Parts:
         return shipped_masks(request, "published")
     others = [name for name in ("planetoid", "uniform") if ships(request, name)]
     also = f"it ships {' and '.join(map(repr, others))}, and " if others else ""
+    drawn = [name for name in _DRAWN if name not in others and _can_be_made(request, name)]
     raise InputError(
         f"this graph ships no published masks ({', '.join(SHIPPED_SPLITS['published'])}); "
-        f"{also}families 'stratified' and 'paper' can be drawn on any graph."
+        f"{also}families {', '.join(map(repr, drawn))} can be drawn on it."
     )
+
+
+def _can_be_made(request: SplitRequest, name: str) -> bool:
+    try:
+        return FAMILIES[name].make(replace(request, family=name)).train.size > 0
+    except InputError:
+        return False
 
 
 def _planetoid(request: SplitRequest) -> Parts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike, NDArray
+
+#: Tables with a row per class must fit into memory.
+_MOST_CLASSES = 1 << 24
 
 
 @runtime_checkable
@@ -54,7 +58,7 @@ def checked_labels(
 
     Raises:
         InputError: Labels that are not one row of integers ≥ -1, that name a class outside
-            ``num_classes``, or of which none is a class.
+            ``num_classes`` or far above the number of nodes, or of which none is a class.
     """
     if isinstance(labels, LabelledGraph):
         num_classes = labels.num_classes if num_classes is None else num_classes
@@ -72,10 +76,26 @@ def checked_labels(
     if int(found.min()) < -1:
         raise InputError(f"labels must be ≥ -1, but one is {int(found.min())}.")
     if num_classes is None:
+        if highest >= max(1000, found.size):
+            raise InputError(
+                f"labels reach {highest} in a graph of {found.size} nodes; "
+                "number the classes from 0 on, without gaps."
+            )
         num_classes = highest + 1
+    num_classes = _class_count(num_classes)
     if highest >= num_classes:
         raise InputError(f"labels name class {highest}, but num_classes is {num_classes}.")
     return found, num_classes
+
+
+def _class_count(num_classes: int) -> int:
+    try:
+        count = index(num_classes)
+    except TypeError as error:
+        raise InputError(f"num_classes must be an integer, not {num_classes!r}.") from error
+    if not 1 <= count <= _MOST_CLASSES:
+        raise InputError(f"num_classes must be 1 … {_MOST_CLASSES}, but it is {count}.")
+    return count
 
 
 def class_counts(labels: NDArray[np.int64], num_classes: int) -> NDArray[np.int64]:

@@ -13,6 +13,7 @@ from ncgnn.data.splits._report import never_evaluated
 from ncgnn.data.splits._request import DEFAULT_FRACTIONS, SplitRequest
 from ncgnn.data.splits._split import Split
 from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
+from ncgnn.graph import as_graph
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,8 +45,9 @@ def make_split(
     every version of numpy, and families draw from independent streams.
 
     Args:
-        labels: Class per node with -1 for an unlabelled node, or a graph (anything with
-            ``labels``, ``num_classes`` and ``shipped_splits``). Unlabelled nodes are in no part.
+        labels: Class per node with -1 for an unlabelled node, a PyG ``Data``, or a graph (anything
+            with ``labels``, ``num_classes`` and ``shipped_splits``). Unlabelled nodes are in no
+            part.
         family: One of :func:`split_families`:
 
             * ``stratified``: ``fractions`` within every class.
@@ -71,6 +73,8 @@ def make_split(
         NcgnnWarning: A class is in neither validation nor test.
     """
     rule = _family(family)
+    if hasattr(labels, "edge_index") and not isinstance(labels, LabelledGraph):
+        labels = as_graph(labels)
     if isinstance(labels, LabelledGraph) and shipped is None:
         shipped = labels.shipped_splits
     classes, num_classes = checked_labels(labels, num_classes)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from ncgnn._files import write_text
+from ncgnn.data.splits._labels import as_array
 from ncgnn.data.splits._record import PARTS, read_record
 from ncgnn.errors import InputError
 
@@ -49,7 +50,7 @@ class Split:
         if self.origin not in get_args(Origin):
             raise InputError(f"origin must be one of {get_args(Origin)}, not '{self.origin}'.")
         for name in PARTS:
-            part = np.sort(np.asarray(getattr(self, name), dtype=np.int64))
+            part = np.sort(_nodes(getattr(self, name), name))
             part.flags.writeable = False
             object.__setattr__(self, name, part)
         nodes = np.sort(np.concatenate([self.train, self.val, self.test]))
@@ -146,6 +147,16 @@ class Split:
 
     def _identity(self) -> tuple[str, str, int | None, str]:
         return self.family, self.origin, self.seed, self.sha256
+
+
+def _nodes(values: object, name: str) -> NDArray[np.int64]:
+    nodes = as_array(values, name)
+    if nodes.ndim != 1 or (nodes.size and nodes.dtype.kind not in "iu"):
+        raise InputError(
+            f"{name} must be node indices in one row, but it is {nodes.dtype} of shape "
+            f"{nodes.shape}."
+        )
+    return nodes.astype(np.int64)
 
 
 def _mask(nodes: NDArray[np.int64], num_nodes: int) -> NDArray[np.bool_]:

@@ -1,0 +1,88 @@
+"""Which folders a data set is looked for in, which one is written to, and data without a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from ncgnn.data import _fetch, available, entries, entry, load_arrays
+from ncgnn.data._digits import digits_arrays
+from ncgnn.data._npz import write_npz
+from ncgnn.errors import DataNotFoundError, InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path):
+    """An empty cache, and no data folder from outside."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("NCGNN_DATA", raising=False)
+    return tmp_path / "cache" / "ncgnn"
+
+
+def message(name: str, data_dir: Path | str | None) -> str:
+    with pytest.raises(DataNotFoundError) as caught:
+        load_arrays(name, data_dir, download=False)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("data_dir", [None, ""])
+def test_the_folder_of_the_variable_is_never_written_to(tmp_path, monkeypatch, cache, data_dir):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    monkeypatch.setenv("NCGNN_DATA", str(shared))
+    assert f"Put texas.npz into {cache}," in message("texas", data_dir)
+    written = []
+
+    def refuse(remote, folder, *_):
+        written.append(folder)
+        raise DataNotFoundError("nothing there")
+
+    monkeypatch.setattr(_fetch, "download_file", refuse)
+    with pytest.raises(DataNotFoundError, match="nothing there"):
+        load_arrays("texas", data_dir)
+    with pytest.raises(DataNotFoundError, match="nothing there"):
+        load_arrays("texas", tmp_path)
+    assert written == [cache / "raw" / "texas", tmp_path / "raw" / "texas"]
+    assert list(shared.iterdir()) == []
+
+
+def test_a_folder_is_listed_once(tmp_path, monkeypatch, cache):
+    cache.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NCGNN_DATA", str(tmp_path))
+    assert f"looked for texas.npz in {tmp_path}, {cache}. " in message("texas", tmp_path)
+    assert f"looked for texas.npz in ., {cache}. " in message("texas", ".")
+    assert f"looked for texas.npz in {cache}, {tmp_path}. " in message("texas", cache)
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("not a folder")
+    for folder in (tmp_path / "none", tmp_path / "file"):
+        with pytest.raises(InputError, match=f"there is no data folder {folder};"):
+            load_arrays("texas", folder)
+    monkeypatch.setenv("NCGNN_DATA", str(tmp_path / "none"))
+    with pytest.raises(InputError, match="there is no data folder"):
+        available("texas")
+
+
+def test_digits_are_always_at_hand(cache):
+    assert entry("Digits") in entries()
+    arrays, path = load_arrays("digits", download=False)
+    assert path == available("digits")
+    assert path.is_dir()
+    assert path.name == "sklearn"
+    assert np.array_equal(arrays.edge_index, digits_arrays().edge_index)
+    assert not cache.exists()
+
+
+def test_digits_do_not_come_from_a_file(tmp_path):
+    write_npz(tmp_path / "digits.npz", digits_arrays(3))
+    again, path = load_arrays("digits", tmp_path)
+    assert again.edge_index.shape == (2, 2 * entry("digits").edges)
+    assert path == available("digits", tmp_path)
+    assert path.name == "sklearn"
