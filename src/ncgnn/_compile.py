@@ -5,7 +5,9 @@ Floating-point results must not depend on the machine's mood, so ``fastmath`` is
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -19,29 +21,18 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
-prange = cast("Callable[[int], range]", numba.prange)
-
 
 def compiled(function: Function) -> Function:
     """Compile a function for one thread; other compiled functions may call it."""
-    return cast("Function", _cached(numba.njit, nogil=True)(function))
+    return cast("Function", _cached(function))
 
 
-def parallel(function: Function) -> Function:
-    """Compile a function whose ``prange`` loops run on all threads."""
-    return cast("Function", _cached(numba.njit, nogil=True, parallel=True)(function))
-
-
-def _cached(compiler: Any, **options: Any) -> Callable[[Any], Any]:
+def _cached(function: Any) -> Any:
     """Compile with a cache on disk, or without one where there is no place to write it."""
-
-    def compile_one(function: Any) -> Any:
-        try:
-            return compiler(cache=True, **options)(function)
-        except RuntimeError:
-            return compiler(**options)(function)
-
-    return compile_one
+    try:
+        return numba.njit(cache=True, nogil=True)(function)
+    except RuntimeError:
+        return numba.njit(nogil=True)(function)
 
 
 def thread_count() -> int:
@@ -86,20 +77,32 @@ def even_blocks(rows: int, least_rows: int = 1 << 15) -> NDArray[np.int64]:
 def over_blocks(blocks: NDArray[np.int64], work: Callable[[int, int], None]) -> None:
     """Call ``work(first_row, end_row)`` for every block, on all threads.
 
-    The work must be compiled code, which runs without the interpreter lock. Blocks are handed out
-    as threads become free; unlike OpenMP, this neither competes with torch's threads for cores
-    while idle nor breaks in forked processes.
+    The work must be compiled code, which runs without the interpreter lock. The calling thread
+    takes blocks like the others, and whoever is free takes the next one. Unlike OpenMP, this
+    neither competes with torch's threads for cores while idle nor breaks in forked processes.
     """
-    spans = [(int(a), int(b)) for a, b in pairwise(blocks)]
+    spans = list(pairwise(blocks.tolist()))
     threads = min(thread_count(), len(spans))
-    if threads <= 1:
-        for first, end in spans:
+    waiting = iter(spans)
+
+    def take_blocks() -> None:
+        for first, end in waiting:
             work(first, end)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for done in [pool.submit(work, first, end) for first, end in spans]:
-                done.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+
+    helpers = [
+        thread_pool(os.getpid(), threads - 1).submit(take_blocks) for _ in range(threads - 1)
+    ]
+    try:
+        take_blocks()
+    finally:
+        for _ in waiting:
+            pass  # after an error nobody takes another block
+        for helper in helpers:
+            if not helper.cancel():
+                helper.result()
+
+
+@cache
+def thread_pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """Threads that are kept; a forked process gets its own, as it does not inherit any."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"ncgnn-{process}")
