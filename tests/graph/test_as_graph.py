@@ -129,3 +129,11 @@ def test_wrong_labels_are_refused():
         # Edges alone do not say how many nodes there are: then the labels do.
         with pytest.raises(InputError, match=r"labels have shape|edge_index names node 2"):
             as_graph(form(), [0, 1])
+
+
+def test_labels_say_how_many_nodes_data_without_features_have():
+    data = pyg(num_nodes=None)
+    del data.num_nodes
+    graph = as_graph(data, [0, 1, 1, 0])
+    assert graph.num_nodes == 4
+    assert graph.labels.tolist() == [0, 1, 1, 0]

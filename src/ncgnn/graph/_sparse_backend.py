@@ -16,14 +16,13 @@ import functools
 import math
 import os
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 
-from ncgnn._compile import thread_count
+from ncgnn._compile import thread_count, thread_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -33,10 +32,10 @@ if TYPE_CHECKING:
 Path = Literal["compiled", "csr", "chunks"]
 
 #: Fewer multiply-adds than this do not repay a second thread.
-SERIAL_WORK = 1 << 20
+SERIAL_WORK = 1 << 21
 #: Blocks of rows that threads share out, and the multiply-adds that are worth a block.
 BLOCKS = 64
-BLOCK_WORK = 1 << 18
+BLOCK_WORK = 1 << 21
 #: From this size on NumPy asks for huge pages and torch does not (measured: the page faults of a
 #: fresh block cost a quarter). Large blocks go back to the system when they are freed, so every
 #: new result pays for its pages again.
@@ -94,17 +93,13 @@ def run_rows(
         for first, last in spans:
             kernel(first, last, *arrays)
 
-    helpers = [_pool(os.getpid(), threads - 1).submit(take_blocks) for _ in range(threads - 1)]
+    helpers = [
+        thread_pool(os.getpid(), threads - 1).submit(take_blocks) for _ in range(threads - 1)
+    ]
     take_blocks()
     for helper in helpers:
         if not helper.cancel():
             helper.result()
-
-
-@functools.cache
-def _pool(process: int, threads: int) -> ThreadPoolExecutor:
-    """Threads that are kept; a forked process gets its own, as it does not inherit any."""
-    return ThreadPoolExecutor(threads, thread_name_prefix=f"ncgnn-sparse-{process}")
 
 
 def empty(shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:

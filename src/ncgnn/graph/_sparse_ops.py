@@ -11,8 +11,9 @@ from ncgnn.graph._sparse_dot_kernels import dot_rows
 from ncgnn.graph._sparse_narrow_kernels import narrow_product_rows
 from ncgnn.graph._sparse_product_kernels import head_product_rows, product_rows
 from ncgnn.graph._sparse_row_kernels import (
+    divide_rows,
+    shift_rows,
     softmax_gradient_rows,
-    softmax_rows,
     sum_rows,
 )
 
@@ -96,8 +97,10 @@ def softmax(pattern: SparsePattern, scores: torch.Tensor) -> torch.Tensor:
     if path_for(scores.device) != "compiled" or scores.numel() == 0:
         return plain.softmax(pattern, flat).view(scores.shape)
     out = empty(tuple(flat.shape), scores)
-    arrays = (pattern.crow.numpy(), flat.numpy(), out.numpy())
-    run_rows(softmax_rows, pattern.blocks, 8 * flat.numel(), *arrays)
+    crow, work = pattern.crow.numpy(), 4 * flat.numel()
+    run_rows(shift_rows, pattern.blocks, work, crow, flat.numpy(), out.numpy())
+    out.exp_()
+    run_rows(divide_rows, pattern.blocks, work, crow, out.numpy())
     return out.view(scores.shape)
 
 

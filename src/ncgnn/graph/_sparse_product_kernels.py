@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ncgnn._compile import compiled
 
 if TYPE_CHECKING:
@@ -17,61 +19,29 @@ if TYPE_CHECKING:
 
 
 @compiled
-def _store_one(out: Array, w: Any, x: Array) -> None:
-    for f in range(out.shape[0]):
-        out[f] = w * x[f]
-
-
-@compiled
-def _store_two(out: Array, w: Any, x: Array, v: Any, y: Array) -> None:
-    for f in range(out.shape[0]):
-        out[f] = w * x[f] + v * y[f]
-
-
-@compiled
-def _store_three(out: Array, w: Any, x: Array, v: Any, y: Array, u: Any, z: Array) -> None:
-    for f in range(out.shape[0]):
-        out[f] = w * x[f] + v * y[f] + u * z[f]
-
-
-@compiled
 def product_rows(
     first: int, last: int, crow: Array, col: Array, weights: Array, dense: Array, out: Array
 ) -> None:
     """Write rows ``first .. last - 1`` of A·X, for weights [nnz] and X [n, d]."""
     for i in range(first, last):
-        start, stop = crow[i], crow[i + 1]
         target = out[i]
+        target[:] = 0
+        # Unsigned positions cannot count from the end, which spares a test at every access.
+        start, stop = np.uint64(crow[i]), np.uint64(crow[i + 1])
+        e = start + (stop - start) % np.uint64(4)
+        for single in range(start, e):
+            weight, x = weights[single], dense[np.uint64(col[single])]
+            for k in range(target.shape[0]):
+                target[k] += weight * x[k]
         # Four entries per pass over the row of the result: a quarter of its loads and stores.
-        rest = (stop - start) % 4
-        if rest == 0:
-            target[:] = 0
-        elif rest == 1:
-            _store_one(target, weights[start], dense[col[start]])
-        elif rest == 2:
-            _store_two(
-                target,
-                weights[start],
-                dense[col[start]],
-                weights[start + 1],
-                dense[col[start + 1]],
-            )
-        else:
-            _store_three(
-                target,
-                weights[start],
-                dense[col[start]],
-                weights[start + 1],
-                dense[col[start + 1]],
-                weights[start + 2],
-                dense[col[start + 2]],
-            )
-        for e in range(start + rest, stop, 4):
-            a, b, c, d = weights[e], weights[e + 1], weights[e + 2], weights[e + 3]
-            x, y = dense[col[e]], dense[col[e + 1]]
-            z, t = dense[col[e + 2]], dense[col[e + 3]]
-            for f in range(target.shape[0]):
-                target[f] += (a * x[f] + b * y[f]) + (c * z[f] + d * t[f])
+        while e < stop:
+            f, g, h = e + np.uint64(1), e + np.uint64(2), e + np.uint64(3)
+            a, b, c, d = weights[e], weights[f], weights[g], weights[h]
+            x, y = dense[np.uint64(col[e])], dense[np.uint64(col[f])]
+            z, t = dense[np.uint64(col[g])], dense[np.uint64(col[h])]
+            for k in range(target.shape[0]):
+                target[k] += (a * x[k] + b * y[k]) + (c * z[k] + d * t[k])
+            e += np.uint64(4)
 
 
 @compiled
