@@ -78,6 +78,12 @@ def test_whole_numbers_are_classes(labels):
     assert graph.num_classes == 2
 
 
+def test_truth_values_are_named():
+    graph = Graph.from_networkx(labelled(nx.path_graph(3), [True, None, False]))
+    assert graph.labels.tolist() == [1, -1, 0]
+    assert graph.class_names == ("False", "True")
+
+
 def test_words_are_numbered_in_sorted_order():
     graph = Graph.from_networkx(labelled(nx.path_graph(4), ["tree", "bird", None, "tree"]))
     assert graph.labels.tolist() == [1, 0, -1, 1]

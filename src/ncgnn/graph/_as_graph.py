@@ -60,11 +60,12 @@ def _convert(
         own |= {"num_classes": num_classes, "class_names": None}
     if not features:
         own["features"] = None
+    given = own if labels is None else own | {"labels": labels}
     if hasattr(graph, "edge_index") or hasattr(graph, "adj_t"):
-        return Graph.from_pyg(graph, **own)
+        unlabelled = getattr(graph, "y", None) is None
+        return Graph.from_pyg(graph, **(given if unlabelled else own))
     if hasattr(graph, "nodes") and hasattr(graph, "is_directed"):
         return Graph.from_networkx(graph, **own)
-    given = own | ({} if labels is None else {"labels": labels})
     if is_scipy_sparse(graph):
         return Graph.from_scipy(graph, **given)
     edges = to_numpy(graph, "the graph")

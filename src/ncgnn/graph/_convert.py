@@ -154,7 +154,8 @@ def _numbered(classes: list[Hashable | None]) -> tuple[list[int], list[str] | No
     """Class numbers; names are numbered in sorted order, whole numbers stay as they are."""
     classes = [None if value != value else value for value in classes]  # NaN differs from itself
     known = [value for value in classes if value is not None]
-    if all(isinstance(value, (int, np.integer)) for value in known):
+    whole = (isinstance(value, int | np.integer) and not isinstance(value, bool) for value in known)
+    if all(whole):
         numbers: list[Any] = classes
         return [-1 if value is None else int(value) for value in numbers], None
     names = sorted({str(value) for value in known})

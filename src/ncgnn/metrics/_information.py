@@ -99,7 +99,9 @@ def label_informativeness(
     :math:`H(y_\xi)` is that of all labelled nodes. On a directed graph :math:`\xi` is the target.
 
     Returns:
-        A number of at most 1; NaN when there is nothing to tell (one class, or no edges).
+        0 when a neighbour tells nothing, 1 when its label decides; with ``kind="node"`` the
+        published formula can go beyond 1 where few of the nodes have neighbours. NaN when there is
+        nothing to tell (one class, or no edges).
     """
     if kind not in ("edge", "node"):
         raise InputError(f"kind is '{kind}'; choose 'edge' or 'node'.")
