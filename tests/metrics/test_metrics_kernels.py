@@ -14,9 +14,10 @@ import pytest
 from metric_strategies import Case, drawn_case
 
 from ncgnn import _compile, metrics
-from ncgnn.metrics import _bits, _class_pairs, _confusion, _neighborhoods, _one_hop, _within_hops
+from ncgnn.graph._build import compact_classes
+from ncgnn.metrics import _bits, _class_pairs, _neighborhoods, _one_hop, _within_hops
 from ncgnn.metrics._inputs import labelled
-from ncgnn.metrics._neighborhoods import Neighborhoods, compact_classes
+from ncgnn.metrics._neighborhoods import Neighborhoods
 
 equal = np.testing.assert_allclose
 
@@ -347,7 +348,7 @@ def in_tiny_blocks(monkeypatch):
     def even(rows, *_):
         return np.linspace(0, rows, min(rows, 9) + 1).astype(np.int64)
 
-    monkeypatch.setattr(_confusion, "even_blocks", even)
+    monkeypatch.setattr(_neighborhoods, "even_blocks", even)
     monkeypatch.setattr(_within_hops, "even_blocks", even)
 
 

@@ -117,3 +117,11 @@ def _floats(values: NDArray[Any]) -> NDArray[Any]:
         return values
     large = values.size > 0 and max(abs(int(values.min())), abs(int(values.max()))) > 1 << 24
     return values.astype(np.float64 if large else np.float32)
+
+
+def compact_classes(labels: NDArray[np.int64], num_classes: int) -> NDArray[Any]:
+    """Labels in the smallest type the kernels know, with ``num_classes`` for unlabelled."""
+    classes = labels.astype(np.uint8 if num_classes <= 255 else np.int32)
+    if labels.size and labels.min() < 0:
+        classes[labels < 0] = num_classes
+    return classes

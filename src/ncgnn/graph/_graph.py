@@ -280,6 +280,13 @@ class Graph:
         """The target of every stored edge, in the order of ``indices``."""
         return np.repeat(np.arange(self.num_nodes, dtype=self.indices.dtype), self.degrees)
 
+    @cached_property
+    def compact_labels(self) -> NDArray[Any]:
+        """Labels in the smallest type the kernels know, with ``num_classes`` for unlabelled."""
+        from ncgnn.graph._build import compact_classes
+
+        return compact_classes(self.labels, self.num_classes)
+
     @property
     def num_unlabelled(self) -> int:
         """Number of nodes without a label."""

@@ -25,6 +25,8 @@ BYTE_LIMIT = 127
 _LOW_NIBBLES = np.uint64(0x0F0F0F0F0F0F0F0F)
 _HIGH_BITS = np.uint64(0x8080808080808080)
 _ONES = np.uint64(0x0101010101010101)
+_LOW_BITS = np.uint64(0x1111111111111111)
+_U0, _U2, _U3 = np.uint64(0), np.uint64(2), np.uint64(3)
 _U1, _U4, _U7, _U8 = np.uint64(1), np.uint64(4), np.uint64(7), np.uint64(8)
 _U16, _U32, _U56, _U255 = np.uint64(16), np.uint64(32), np.uint64(56), np.uint64(255)
 
@@ -60,6 +62,31 @@ def packed_units(num_classes: int) -> NDArray[np.uint64]:
 def widened(packed: Any) -> Any:
     """Sixteen four-bit counters as two words of byte counters: even classes and odd ones."""
     return packed & _LOW_NIBBLES, (packed >> _U4) & _LOW_NIBBLES
+
+
+@compiled
+def packed_sum(packed: Any) -> Any:
+    """Sum of sixteen four-bit counters; it must be at most 255."""
+    even, odd = widened(packed)
+    return ((even + odd) * _ONES) >> _U56
+
+
+@compiled
+def packed_max(packed: Any) -> Any:
+    """Largest of sixteen four-bit counters, found bit by bit from the highest on.
+
+    Of the counters that are still in the running, those with the bit set stay, if there are any.
+    """
+    found = (packed >> _U3) & _LOW_BITS
+    running = found if found != _U0 else _LOW_BITS
+    largest = _U8 if found != _U0 else _U0
+    found = (packed >> _U2) & running
+    running = found if found != _U0 else running
+    largest += _U4 if found != _U0 else _U0
+    found = (packed >> _U1) & running
+    running = found if found != _U0 else running
+    largest += _U2 if found != _U0 else _U0
+    return largest + (_U1 if packed & running != _U0 else _U0)
 
 
 @compiled

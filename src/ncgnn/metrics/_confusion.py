@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ncgnn._compile import compiled, even_blocks, over_blocks
 from ncgnn.errors import InputError
 from ncgnn.graph._as_graph import to_numpy
 from ncgnn.metrics._inputs import labelled
@@ -16,12 +15,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from ncgnn.graph import GraphLike
-    from ncgnn.metrics._neighborhoods import LabelCounts, Neighborhood
+    from ncgnn.metrics._neighborhoods import Neighborhood
 
 # NC within this distance of the threshold counts as equal to it, so that rounding in the logarithm
 # never decides on which side a node with exactly the threshold's confusion falls.
 _TIE = 1e-9
-_TABLE = 64
 
 
 def neighborhood_confusion(
@@ -60,10 +58,8 @@ def neighborhood_confusion(
         [0.415, 0.0, 0.0, 0.0]
     """
     given = labelled(graph, labels, num_classes)
-    counts = Neighborhoods(given.graph, hops).count(
-        given.classes, given.num_classes, neighborhood, same=False
-    )
-    return confusion_of_counts(counts, given.num_classes, empty)
+    around = Neighborhoods(given.graph, hops)
+    return around.confusion(given.classes, given.num_classes, neighborhood, empty)
 
 
 def confusion_masks(confusion: Any, threshold: float) -> tuple[Any, Any]:
@@ -154,10 +150,9 @@ class ConfusionTracker:
 
     def _count(self, labels: NDArray[Any]) -> NDArray[np.float64]:
         given = labelled(self.graph, labels, self.num_classes)
-        counts = self.neighborhoods.count(
-            given.classes, self.num_classes, self.neighborhood, same=False
+        return self.neighborhoods.confusion(
+            given.classes, self.num_classes, self.neighborhood, self.empty
         )
-        return confusion_of_counts(counts, self.num_classes, self.empty)
 
     def _torch_path(self, device: Any) -> Any:
         from ncgnn.metrics._torch_path import TorchConfusion
@@ -165,37 +160,3 @@ class ConfusionTracker:
         if self._on_device is None or self._on_device.device != device:
             self._on_device = TorchConfusion(self, device)
         return self._on_device
-
-
-def confusion_of_counts(
-    counts: LabelCounts, num_classes: int, empty: float = float("nan")
-) -> NDArray[np.float64]:
-    """NC from the size of each neighbourhood and the count of its commonest label."""
-    values = np.zeros(len(counts.size))
-    scale = np.log2(num_classes) if num_classes > 1 else np.inf
-    small = np.arange(_TABLE)
-    ratios = small[:, None] / np.maximum(small, 1)
-    table = np.log2(np.maximum(ratios, 1)) / scale
-    given = (counts.size, counts.top, table, scale, float(empty), values)
-    over_blocks(even_blocks(len(values)), lambda a, b: _confusion(*given, a, b))
-    return values
-
-
-@compiled
-def _confusion(
-    size: NDArray[np.int32],
-    top: NDArray[np.int32],
-    table: NDArray[np.float64],
-    scale: float,
-    empty: float,
-    values: NDArray[np.float64],
-    first_row: int,
-    end_row: int,
-) -> None:
-    for i in range(first_row, end_row):
-        if size[i] == 0:
-            values[i] = empty
-        elif size[i] < _TABLE:
-            values[i] = table[size[i], top[i]]
-        else:
-            values[i] = np.log2(size[i] / top[i]) / scale

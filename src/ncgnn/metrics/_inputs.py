@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ncgnn.graph import Graph, as_graph
+from ncgnn.graph._build import compact_classes
 from ncgnn.graph._validate import check_class_count, check_labels, check_some_labelled
-from ncgnn.metrics._neighborhoods import compact_classes
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -44,6 +44,9 @@ def labelled(
         graph = as_graph(graph, labels, num_classes=num_classes, features=features)
         labels = None
     given = graph.labels if labels is None else check_labels(labels, graph.num_nodes)
+    if labels is None and num_classes is None and graph.num_classes:
+        # A graph's own labels were checked when it was built.
+        return Labelled(graph, given, graph.compact_labels, graph.num_classes)
     check_some_labelled(given)
     known = (graph.num_classes or None) if num_classes is None else num_classes
     count = check_class_count(given, known, None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ncgnn._compile import balanced_blocks, over_blocks
+from ncgnn._compile import balanced_blocks, even_blocks, over_blocks
 from ncgnn.errors import InputError
 from ncgnn.graph._numpy import whole_number
 from ncgnn.metrics import _one_hop, _within_hops
@@ -145,6 +145,32 @@ class Neighborhoods:
         self._fill(counts, classes, num_classes, neighborhood == "closed")
         return counts
 
+    def confusion(
+        self,
+        classes: NDArray[Any],
+        num_classes: int,
+        neighborhood: Neighborhood = "closed",
+        empty: float = float("nan"),
+    ) -> NDArray[np.float64]:
+        """Neighborhood Confusion of every node; arguments as in :meth:`count`."""
+        check_neighborhood(neighborhood)
+        if not self.stored or num_classes > PACKED_CLASSES:
+            counts = self.count(classes, num_classes, neighborhood, same=False)
+            return confusion_of_counts(counts, num_classes, empty)
+        values = np.empty(len(classes))
+        labels = (classes, packed_units(num_classes), num_classes)
+        unlabelled = True if classes.max() == num_classes else None
+        formula = (unlabelled, *confusion_table(num_classes, empty))
+        given = (*self._packed_rows(), *labels, neighborhood == "closed", *formula)
+        over_blocks(self._blocks, lambda a, b: _one_hop.confusion_packed(*given, a, b, values))
+        return values
+
+    def _packed_rows(
+        self,
+    ) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.bool_] | None]:
+        # Compiled code is specialised on None, so that what is not needed costs nothing.
+        return self._indptr, self._indices, self._loops if len(self._loops) else None
+
     def _fill(self, to: LabelCounts, classes: NDArray[Any], num_classes: int, closed: bool) -> None:
         results = (to.size, to.top, to.same)
         extras = (to.surprise, to.leader, to.matrix)
@@ -158,8 +184,12 @@ class Neighborhoods:
             return
         rows = (self._indptr, self._indices, self._loops)
         if num_classes <= PACKED_CLASSES and not any(len(extra) for extra in extras):
-            given = (*rows, classes, packed_units(num_classes), num_classes, closed)
-            over_blocks(self._blocks, lambda a, b: _one_hop.count_packed(*given, a, b, *results))
+            same = to.same if len(to.same) else None
+            given = (*self._packed_rows(), classes, packed_units(num_classes), num_classes, closed)
+            over_blocks(
+                self._blocks,
+                lambda a, b: _one_hop.count_packed(*given, a, b, to.size, to.top, same),
+            )
         else:
             plain = (*rows, classes, num_classes, closed)
             over_blocks(
@@ -173,6 +203,29 @@ class Neighborhoods:
         return _within_hops.class_sets(classes, num_classes)
 
 
+def confusion_of_counts(
+    counts: LabelCounts, num_classes: int, empty: float = float("nan")
+) -> NDArray[np.float64]:
+    """NC from the size of each neighbourhood and the count of its commonest label."""
+    values = np.empty(len(counts.size))
+    given = (counts.size, counts.top, *confusion_table(num_classes, empty), values)
+    over_blocks(even_blocks(len(values)), lambda a, b: _one_hop.confusion_of(*given, a, b))
+    return values
+
+
+def confusion_table(num_classes: int, empty: float) -> tuple[NDArray[np.float64], float]:
+    """NC for small sizes and counts, row by row; and the logarithm of the number of classes.
+
+    The first entry, for size zero, is ``empty``.
+    """
+    scale = float(np.log2(num_classes)) if num_classes > 1 else float("inf")
+    small = np.arange(_one_hop.TABLE_SIDE)
+    ratios = np.maximum(small[:, None] / np.maximum(small, 1), 1)
+    table = (np.log2(ratios) / scale).ravel()
+    table[0] = empty
+    return table, scale
+
+
 def check_neighborhood(neighborhood: str) -> None:
     """Only two kinds of neighbourhood are known."""
     if neighborhood not in ("closed", "open"):
@@ -182,14 +235,6 @@ def check_neighborhood(neighborhood: str) -> None:
 def checked_hops(hops: int) -> int:
     """A hop count: a whole number from 1 on."""
     return whole_number(hops, "hops", 1, np.iinfo(np.int32).max)
-
-
-def compact_classes(labels: NDArray[np.int64], num_classes: int) -> NDArray[Any]:
-    """Labels in the smallest type the kernels know, with ``num_classes`` for unlabelled."""
-    classes = labels.astype(np.uint8 if num_classes <= 255 else np.int32)
-    if labels.size and labels.min() < 0:
-        classes[labels < 0] = num_classes
-    return classes
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -12,22 +12,37 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncgnn._compile import compiled
-from ncgnn.metrics._bits import BYTE_LIMIT, PACKED_LIMIT, byte_at, byte_max, byte_sum, widened
+from ncgnn.metrics._bits import (
+    BYTE_LIMIT,
+    PACKED_LIMIT,
+    byte_at,
+    byte_max,
+    byte_sum,
+    packed_max,
+    packed_sum,
+    widened,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Neighbour labels are fetched for this many edges at a time, ahead of counting: the fetches then
-# overlap, where a row by row loop would stall on every row's end.
-_TILE = 4096
-_ROW_LIMIT = BYTE_LIMIT - 1  # room for the node itself
+# overlap, where a row by row loop would stall on every row's end. A tile fits the first cache.
+_TILE = 1024
+# Unsigned, because positions that could be negative cost a test each.
+_ROW_LIMIT = np.uint64(BYTE_LIMIT - 1)  # room for the node itself
+_PIECE = np.uint64(PACKED_LIMIT)
+_ONE = np.uint64(1)
+#: Side of the table of NC values for small neighbourhoods.
+TABLE_SIDE = 64
+_TABLE_SIDE = np.uint64(TABLE_SIDE)
 
 
 @compiled
 def count_packed(
     indptr: NDArray[np.int64],
     indices: NDArray[Any],
-    loops: NDArray[np.bool_],
+    loops: NDArray[np.bool_] | None,
     classes: NDArray[Any],
     units: NDArray[np.uint64],
     num_classes: int,
@@ -36,7 +51,7 @@ def count_packed(
     end_row: int,
     size: NDArray[np.int32],
     top: NDArray[np.int32],
-    same: NDArray[np.int32],
+    same: NDArray[np.int32] | None,
 ) -> None:
     """Count with sixteen four-bit counters per row, for at most sixteen classes.
 
@@ -46,44 +61,145 @@ def count_packed(
     counters in memory.
     """
     sums = np.zeros(_TILE + 1, np.uint64)
-    after_edge = sums[1:]
     counts = np.zeros(num_classes + 1, np.int64)
     row = first_row
     while row < end_row:
         start = indptr[row]
-        stop_row = row + 1
-        while stop_row < end_row and indptr[stop_row + 1] - start <= _TILE:
-            stop_row += 1
+        stop_row = _end_of_tile(indptr, row, end_row)
         tile = indices[start : min(indptr[stop_row], start + _TILE)]
-        running = np.uint64(0)
-        for k in range(len(tile)):
-            running += units[classes[np.uint64(tile[k])]]
-            after_edge[k] = running
+        _sum_up(tile, classes, units, sums[1:])
+        first = np.uint64(0)
         for i in range(row, stop_row):
             own = classes[i]
-            looped = len(loops) > 0 and loops[i]
-            first, last = indptr[i] - start, indptr[i + 1] - start
+            looped = False
+            if loops is not None:
+                looped = loops[i]
+            last = np.uint64(indptr[i + 1] - start)
             if last - first > _ROW_LIMIT:
                 _count_row(indices[indptr[i] : indptr[i + 1]], classes, counts)
                 adjust_own(counts, own, closed, looped)
-                finish_node(i, own, num_classes, counts, size, top, same)
+                if same is not None:
+                    same[i] = counts[own] if own < num_classes else 0
+                finish_node(i, num_classes, counts, size, top)
+                first = last
                 continue
             even, odd = widened(units[own] if closed and not looped else np.uint64(0))
-            while first < last:
-                piece = min(first + PACKED_LIMIT, last)
-                more_even, more_odd = widened(sums[piece] - sums[first])
-                even += more_even
-                odd += more_odd
-                first = piece
-            if looped and not closed:
+            even, odd = _add_pieces(even, odd, sums, first, last)
+            first = last
+            if loops is not None and looped and not closed:
                 less_even, less_odd = widened(units[own])
                 even -= less_even
                 odd -= less_odd
             size[i] = byte_sum(even, odd)
             top[i] = byte_max(even, odd)
-            if len(same) > 0:
+            if same is not None:
                 same[i] = byte_at(even, odd, own) if own < num_classes else 0
         row = stop_row
+
+
+@compiled
+def confusion_packed(
+    indptr: NDArray[np.int64],
+    indices: NDArray[Any],
+    loops: NDArray[np.bool_] | None,
+    classes: NDArray[Any],
+    units: NDArray[np.uint64],
+    num_classes: int,
+    closed: bool,
+    unlabelled: bool | None,
+    table: NDArray[np.float64],
+    scale: float,
+    first_row: int,
+    end_row: int,
+    values: NDArray[np.float64],
+) -> None:
+    """Neighborhood Confusion at once, without storing counts: as :func:`count_packed` counts.
+
+    Args:
+        indptr: Row starts.
+        indices: Members of each row.
+        loops: Which nodes are members of their own rows, or None if none are.
+        classes: Class per node, ``num_classes`` for unlabelled.
+        units: From :func:`packed_units`.
+        num_classes: At most sixteen.
+        closed: Whether the node itself counts.
+        unlabelled: None if every node is labelled, so that sizes need no counting.
+        table: NC by size and count of the commonest label, row by row; first the value of an empty
+            neighbourhood.
+        scale: Logarithm of the number of classes.
+        first_row: First node.
+        end_row: Node to stop before.
+        values: Filled with NC.
+    """
+    sums = np.zeros(_TILE + 1, np.uint64)
+    counts = np.zeros(num_classes + 1, np.int64)
+    pair = np.zeros(2, np.int32)
+    itself = np.uint64(1 if closed else 0)
+    own_units = units * itself
+    row = first_row
+    while row < end_row:
+        start = indptr[row]
+        stop_row = _end_of_tile(indptr, row, end_row)
+        tile = indices[start : min(indptr[stop_row], start + _TILE)]
+        _sum_up(tile, classes, units, sums[1:])
+        first = np.uint64(0)
+        for i in range(row, stop_row):
+            last = np.uint64(indptr[i + 1] - start)
+            if last - first < _PIECE:
+                packed = sums[last] - sums[first] + own_units[classes[i]]
+                size = last - first + itself
+                if loops is not None and loops[i]:
+                    packed -= units[classes[i]]
+                    size -= _ONE
+                if unlabelled is not None:
+                    size = packed_sum(packed)
+                values[i] = table[size * _TABLE_SIDE + packed_max(packed)]
+                first = last
+                continue
+            looped = False
+            if loops is not None:
+                looped = loops[i]
+            if last - first <= _ROW_LIMIT and not looped:
+                even, odd = widened(own_units[classes[i]])
+                even, odd = _add_pieces(even, odd, sums, first, last)
+                pair[0], pair[1] = byte_sum(even, odd), byte_max(even, odd)
+            else:
+                _count_row(indices[indptr[i] : indptr[i + 1]], classes, counts)
+                adjust_own(counts, classes[i], closed, looped)
+                finish_node(0, num_classes, counts, pair[:1], pair[1:])
+            confusion_of(pair[:1], pair[1:], table, scale, values[i:], 0, 1)
+            first = last
+        row = stop_row
+
+
+@compiled
+def _add_pieces(even: Any, odd: Any, sums: Any, first: Any, last: Any) -> Any:
+    """Add the counters of the edges between two positions of a tile, fifteen at a time."""
+    while first < last:
+        piece = min(first + _PIECE, last)
+        more_even, more_odd = widened(sums[piece] - sums[first])
+        even += more_even
+        odd += more_odd
+        first = piece
+    return even, odd
+
+
+@compiled
+def _end_of_tile(indptr: Any, row: Any, end_row: Any) -> Any:
+    """The row before which a tile ends: as many rows as fit, at least one."""
+    stop = row + 1
+    while stop < end_row and indptr[stop + 1] - indptr[row] <= _TILE:
+        stop += 1
+    return stop
+
+
+@compiled
+def _sum_up(tile: Any, classes: Any, units: Any, sums: Any) -> None:
+    """Running sums of the packed counters of a tile's members."""
+    running = np.uint64(0)
+    for k in range(len(tile)):
+        running += units[classes[np.uint64(tile[k])]]
+        sums[k] = running
 
 
 @compiled
@@ -114,9 +230,7 @@ def count_rows(
     row = first_row
     while row < end_row:
         start = indptr[row]
-        stop_row = row + 1
-        while stop_row < end_row and indptr[stop_row + 1] - start <= _TILE:
-            stop_row += 1
+        stop_row = _end_of_tile(indptr, row, end_row)
         tile = indices[start : min(indptr[stop_row], start + _TILE)]
         for k in range(len(tile)):
             fetched[k] = classes[np.uint64(tile[k])]
@@ -128,8 +242,8 @@ def count_rows(
             if indptr[i + 1] - start > _TILE:
                 _count_row(indices[start + _TILE : indptr[i + 1]], classes, counts)
             adjust_own(counts, own, closed, looped)
-            write_extras(i, num_classes, counts, surprise, leader, matrix)
-            finish_node(i, own, num_classes, counts, size, top, same)
+            write_extras(i, own, num_classes, counts, same, surprise, leader, matrix)
+            finish_node(i, num_classes, counts, size, top)
         row = stop_row
 
 
@@ -150,9 +264,18 @@ def adjust_own(counts: Any, own: Any, closed: bool, looped: bool) -> None:
 
 @compiled
 def write_extras(
-    node: Any, num_classes: Any, counts: Any, surprise: Any, leader: Any, matrix: Any
+    node: Any,
+    own: Any,
+    num_classes: Any,
+    counts: Any,
+    same: Any,
+    surprise: Any,
+    leader: Any,
+    matrix: Any,
 ) -> None:
     """Write what only some metrics need."""
+    if len(same) > 0:
+        same[node] = counts[own] if own < num_classes else 0
     if len(surprise) > 0:
         total = 0.0
         for c in range(num_classes):
@@ -172,12 +295,8 @@ def write_extras(
 
 
 @compiled
-def finish_node(
-    node: Any, own: Any, num_classes: Any, counts: Any, size: Any, top: Any, same: Any
-) -> None:
+def finish_node(node: Any, num_classes: Any, counts: Any, size: Any, top: Any) -> None:
     """Write the results of one node and clear its counters."""
-    if len(same) > 0:
-        same[node] = counts[own] if own < num_classes else 0
     total = 0
     largest = 0
     for c in range(num_classes):
@@ -187,3 +306,21 @@ def finish_node(
     counts[num_classes] = 0
     size[node] = total
     top[node] = largest
+
+
+@compiled
+def confusion_of(
+    size: NDArray[np.int32],
+    top: NDArray[np.int32],
+    table: NDArray[np.float64],
+    scale: float,
+    values: NDArray[np.float64],
+    first_row: int,
+    end_row: int,
+) -> None:
+    """Neighborhood Confusion from counts; arguments as in :func:`confusion_packed`."""
+    for i in range(first_row, end_row):
+        if size[i] < TABLE_SIDE:
+            values[i] = table[size[i] * TABLE_SIDE + top[i]]
+        else:
+            values[i] = np.log2(size[i] / top[i]) / scale

@@ -10,7 +10,7 @@ import numpy as np
 
 from ncgnn.errors import InputError
 from ncgnn.metrics._class_pairs import class_pairs, class_sizes
-from ncgnn.metrics._confusion import check_threshold, confusion_masks, confusion_of_counts
+from ncgnn.metrics._confusion import check_threshold, confusion_masks
 from ncgnn.metrics._duplication import Duplication, duplication_rates
 from ncgnn.metrics._homophily import (
     adjusted_homophily_of,
@@ -24,7 +24,7 @@ from ncgnn.metrics._information import (
     node_informativeness_of,
 )
 from ncgnn.metrics._inputs import labelled, mean
-from ncgnn.metrics._neighborhoods import Neighborhoods, checked_hops
+from ncgnn.metrics._neighborhoods import Neighborhoods, checked_hops, confusion_of_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -120,8 +120,8 @@ def count_within(
             _count_marked(seen, classes, num_classes, label_sets, counts)
         own = classes[i]
         adjust_own(counts, own, closed, True)
-        write_extras(i, num_classes, counts, surprise, leader, matrix)
-        finish_node(i, own, num_classes, counts, size, top, same)
+        write_extras(i, own, num_classes, counts, same, surprise, leader, matrix)
+        finish_node(i, num_classes, counts, size, top)
 
 
 @compiled
