@@ -9,10 +9,11 @@ import argparse
 import math
 import time
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import numpy as np
-from _timing import line, side_by_side
+from _timing import line, paired_ratio
 
 import ncgnn
 from ncgnn._compile import compiled, over_blocks, thread_count
@@ -43,15 +44,11 @@ def one_hop(nodes: int, edges: int, classes: int) -> None:
     compact = graph.compact_labels
     tracker, labels = ncgnn.ConfusionTracker(graph), graph.labels.copy()
     assert graph.num_self_loops == 0
-    ways = {
-        "gather": lambda: gather_pass(graph, compact),
-        "confusion": lambda: ncgnn.neighborhood_confusion(graph),
-        "update": lambda: tracker(labels),
-    }
-    seconds = side_by_side(ways)
+    bar = "≤ 2" if classes == 16 else "none"
     title = f"NC k=1 / label gather, {graph.num_entries:,} entries, {classes} classes"
-    line(title, seconds["confusion"] / seconds["gather"], "≤ 2" if classes == 16 else "none")
-    line("  the same for new labels", seconds["update"] / seconds["gather"], "none")
+    gather = partial(gather_pass, graph, compact)
+    line(title, paired_ratio(partial(ncgnn.neighborhood_confusion, graph), gather), bar)
+    line("  the same for new labels", paired_ratio(partial(tracker, labels), gather), "none")
 
 
 def two_hops(graph: ncgnn.Graph) -> None:
@@ -59,9 +56,8 @@ def two_hops(graph: ncgnn.Graph) -> None:
     streamed = ncgnn.ConfusionTracker(graph, hops=2, memory_budget=0)
     labels = graph.labels.copy()
     assert np.array_equal(stored(labels), streamed(labels), equal_nan=True)
-    seconds = side_by_side({"stored": lambda: stored(labels), "streamed": lambda: streamed(labels)})
     pairs = f"{stored.neighborhoods.num_members:,} pairs"
-    ratio = seconds["streamed"] / seconds["stored"]
+    ratio = paired_ratio(partial(streamed, labels), partial(stored, labels))
     line(f"NC k=2 streamed / stored, {graph.name}", ratio, "≤ 4", pairs)
 
 
@@ -81,9 +77,8 @@ def against_python(graph: ncgnn.Graph) -> None:
     labels = graph.labels.copy()
     listed = labels.tolist()
     assert np.allclose(tracker(labels), python_loop(graph, listed))
-    ways = {"loop": lambda: python_loop(graph, listed), "update": lambda: tracker(labels)}
-    seconds = side_by_side(ways)
-    line(f"NC k=1 Python loop / update, {graph.name}", seconds["loop"] / seconds["update"], "≥ 50")
+    ratio = paired_ratio(partial(python_loop, graph, listed), partial(tracker, labels))
+    line(f"NC k=1 Python loop / update, {graph.name}", ratio, "≥ 50")
 
 
 def main() -> None:
@@ -92,7 +87,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=10_000_000)
     parser.add_argument("--edges", type=int, default=50_000_000, help="undirected")
     options = parser.parse_args()
-    print(f"{thread_count()} threads; ratios of medians")
+    print(f"{thread_count()} threads; medians of paired ratios")
     for name in ("computers", "fb100-cornell5", "photo", "coauthor-physics", "pubmed"):
         try:
             graph = ncgnn.load(name, options.data_dir, download=False)

@@ -162,12 +162,12 @@ def confusion_packed(
             if last - first <= _ROW_LIMIT and not looped:
                 even, odd = widened(own_units[classes[i]])
                 even, odd = _add_pieces(even, odd, sums, first, last)
-                pair[0], pair[1] = byte_sum(even, odd), byte_max(even, odd)
+                values[i] = _one_confusion(byte_sum(even, odd), byte_max(even, odd), table, scale)
             else:
                 _count_row(indices[indptr[i] : indptr[i + 1]], classes, counts)
                 adjust_own(counts, classes[i], closed, looped)
                 finish_node(0, num_classes, counts, pair[:1], pair[1:])
-            confusion_of(pair[:1], pair[1:], table, scale, values[i:], 0, 1)
+                values[i] = _one_confusion(pair[0], pair[1], table, scale)
             first = last
         row = stop_row
 
@@ -320,7 +320,11 @@ def confusion_of(
 ) -> None:
     """Neighborhood Confusion from counts; arguments as in :func:`confusion_packed`."""
     for i in range(first_row, end_row):
-        if size[i] < TABLE_SIDE:
-            values[i] = table[size[i] * TABLE_SIDE + top[i]]
-        else:
-            values[i] = np.log2(size[i] / top[i]) / scale
+        values[i] = _one_confusion(size[i], top[i], table, scale)
+
+
+@compiled
+def _one_confusion(size: Any, top: Any, table: Any, scale: Any) -> Any:
+    if size < TABLE_SIDE:
+        return table[np.uint64(size) * _TABLE_SIDE + np.uint64(top)]
+    return np.log2(size / top) / scale
