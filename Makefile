@@ -28,6 +28,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/sparse.py
+	$(BIN)/python benchmarks/dropout.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

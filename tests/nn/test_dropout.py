@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ncgnn.errors import InputError
+from ncgnn.nn import DropoutKey, relu_dropout
+from ncgnn.nn._dropout import _mixed, kept_entries
+
+KEY = DropoutKey(seed=1, step=2).at(3)
+
+
+def test_the_mixer_is_that_of_splitmix64():
+    # The first outputs of the reference generator with seed 0.
+    golden = 0x9E3779B97F4A7C15
+    words = [_mixed(golden * (k + 1) & (2**64 - 1)) for k in range(3)]
+    assert words == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+
+
+@given(
+    rows=st.integers(0, 9),
+    width=st.integers(1, 13),
+    rate=st.sampled_from([0.1, 0.5, 0.9]),
+    seed=st.integers(0, 2**31),
+    double=st.booleans(),
+)
+@settings(deadline=None, max_examples=60)
+def test_compiled_and_torch_paths_are_equal(rows, width, rate, seed, double):
+    torch.manual_seed(seed)
+    x = torch.randn(rows, width, dtype=torch.float64 if double else torch.float32)
+    nodes = torch.randperm(rows + 5)[:rows]
+    key = DropoutKey(seed, 7).at(1)
+    least = round(rate * 65536)
+    scale = torch.tensor(65536 / (65536 - least), dtype=x.dtype)
+    expected = torch.relu(x) * (kept_entries(nodes, width, least, key) * scale)
+    assert torch.equal(relu_dropout(x, rate, key, nodes), expected)
+
+
+def test_masks_belong_to_nodes_not_to_places():
+    x = torch.rand(50, 10) + 1
+    order = torch.randperm(50)
+    whole = relu_dropout(x, 0.4, KEY)
+    assert torch.equal(relu_dropout(x[order], 0.4, KEY, order), whole[order])
+    assert torch.equal(relu_dropout(x[order[:7]], 0.4, KEY, order[:7]), whole[order[:7]])
+
+
+def test_masks_differ_by_seed_step_and_place():
+    x = torch.ones(40, 40)
+    keys = [DropoutKey(s, t).at(p) for s in (0, 1) for t in (0, 1) for p in (0, 1)]
+    masks = {relu_dropout(x, 0.5, key).numpy().tobytes() for key in keys}
+    assert len(masks) == 8
+    assert len({DropoutKey(0, step).at(0) for step in range(1000)}) == 1000
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.9])
+def test_entries_are_kept_as_often_as_asked_for(rate):
+    x = torch.ones(2000, 500)
+    kept = relu_dropout(x, rate, KEY)
+    share = (kept > 0).double().mean().item()
+    spread = (rate * (1 - rate) / x.numel()) ** 0.5
+    assert abs(share - (1 - rate)) < 5 * spread + 2**-16
+    assert abs(kept.double().mean().item() - 1) < 5 * spread / (1 - rate)
+    # Neighbouring columns and rows are independent.
+    mask = (kept > 0).double() - (1 - rate)
+    for shifted in (mask[:, 1:] * mask[:, :-1], mask[1:] * mask[:-1]):
+        assert abs(shifted.mean().item()) < 6 * rate * (1 - rate) / shifted.numel() ** 0.5
+
+
+def test_gradients():
+    x = torch.randn(6, 11, dtype=torch.float64, requires_grad=True)
+    nodes = torch.tensor([5, 3, 9, 0, 1, 2])
+    assert torch.autograd.gradcheck(lambda y: relu_dropout(y, 0.3, KEY, nodes), x)
+    strided = torch.randn(11, 6, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda y: relu_dropout(y.t(), 0.3, KEY, nodes), strided)
+
+
+def test_outside_training_it_is_relu():
+    x = torch.randn(5, 5)
+    assert torch.equal(relu_dropout(x, 0.5, None), torch.relu(x))
+    assert torch.equal(relu_dropout(x, 0.0, KEY), torch.relu(x))
+
+
+def test_threads_do_not_matter():
+    x = torch.randn(5000, 33)
+    before = numba.get_num_threads()
+    found = []
+    try:
+        for threads in range(1, before + 1):
+            numba.set_num_threads(threads)
+            found.append(relu_dropout(x, 0.5, KEY).numpy())
+    finally:
+        numba.set_num_threads(before)
+    assert all(np.array_equal(found[0], other) for other in found)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0, 1.5, float("nan")])
+def test_rates_are_checked(rate):
+    with pytest.raises(InputError, match="dropout"):
+        relu_dropout(torch.ones(1, 1), rate, KEY)
