@@ -147,3 +147,9 @@ def test_the_transform_says_what_is_missing():
     data.y = None
     with pytest.raises(InputError, match="'y'"):
         ncgnn.AddNeighborhoodConfusion()(data)
+
+
+def test_a_graph_without_any_label_is_refused():
+    bare = ncgnn.Graph.from_edge_index(SQUARE, num_classes=3, require_labels=False)
+    with pytest.raises(InputError, match="no labels"):
+        ncgnn.neighborhood_confusion(bare)

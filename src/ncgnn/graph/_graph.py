@@ -287,7 +287,7 @@ class Graph:
 
         return compact_classes(self.labels, self.num_classes)
 
-    @property
+    @cached_property
     def num_unlabelled(self) -> int:
         """Number of nodes without a label."""
         return int(np.count_nonzero(self.labels < 0))

@@ -44,7 +44,7 @@ def labelled(
         graph = as_graph(graph, labels, num_classes=num_classes, features=features)
         labels = None
     given = graph.labels if labels is None else check_labels(labels, graph.num_nodes)
-    if labels is None and num_classes is None and graph.num_classes:
+    if labels is None and num_classes is None and graph.num_unlabelled < graph.num_nodes:
         # A graph's own labels were checked when it was built.
         return Labelled(graph, given, graph.compact_labels, graph.num_classes)
     check_some_labelled(given)

@@ -8,7 +8,7 @@ run repeats it without any stored random state.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -65,14 +65,13 @@ def relu_dropout(
         return torch.relu(x)
     if nodes is None:
         nodes = torch.arange(len(x), device=x.device)
-    return _ReluDropout.apply(x, rate, key, nodes)  # type: ignore[no-any-return]
+    return cast("torch.Tensor", _ReluDropout.apply(x, rate, key, nodes))
 
 
 class _ReluDropout(torch.autograd.Function):
     @staticmethod
-    def forward(  # type: ignore[override]
-        ctx: Any, x: torch.Tensor, rate: float, key: int, nodes: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(ctx: Any, *arguments: Any) -> torch.Tensor:
+        x, rate, key, nodes = arguments
         least = round(rate * (1 << _LANE_BITS))
         scale = (1 << _LANE_BITS) / ((1 << _LANE_BITS) - least)
         if x.device.type == "cpu":
