@@ -59,8 +59,7 @@ def relu_dropout(
         key: From :meth:`DropoutKey.at`; None outside training, then only ReLU is applied.
         nodes: The node that each row belongs to; by default rows are nodes.
     """
-    if not 0 <= rate < 1:
-        raise InputError(f"dropout is {rate}; it must be at least 0 and below 1.")
+    check_rate(rate)
     if key is None or rate == 0:
         return torch.relu(x)
     if nodes is None:
@@ -68,12 +67,17 @@ def relu_dropout(
     return cast("torch.Tensor", _ReluDropout.apply(x, rate, key, nodes))
 
 
+def check_rate(rate: float) -> None:
+    """Complain about a rate that is no probability of dropping something but not all."""
+    if not 0 <= rate < 1:
+        raise InputError(f"dropout is {rate}; it must be at least 0 and below 1.")
+
+
 class _ReluDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> torch.Tensor:
         x, rate, key, nodes = arguments
-        least = round(rate * (1 << _LANE_BITS))
-        scale = (1 << _LANE_BITS) / ((1 << _LANE_BITS) - least)
+        least, scale = least_and_scale(rate)
         if x.device.type == "cpu":
             result = _on_cpu(x, least, scale, key, nodes)
         else:
@@ -95,6 +99,12 @@ class _ReluDropout(torch.autograd.Function):
         return passed, None, None, None
 
 
+def least_and_scale(rate: float) -> tuple[int, float]:
+    """The least 16-bit random number that keeps an entry, and the factor of what is kept."""
+    least = round(rate * (1 << _LANE_BITS))
+    return least, (1 << _LANE_BITS) / ((1 << _LANE_BITS) - least)
+
+
 def _on_cpu(
     x: torch.Tensor, least: int, scale: float, key: int, nodes: torch.Tensor
 ) -> torch.Tensor:
@@ -110,24 +120,29 @@ def _on_cpu(
 def _relu_dropout(
     x: Any, nodes: Any, key: Any, least: Any, scale: Any, result: Any, first: int, end: int
 ) -> None:
-    width = x.shape[1]
+    for i in range(first, end):
+        relu_dropout_row(x[i], nodes[i], key, least, scale, result[i])
+
+
+@compiled
+def relu_dropout_row(row: Any, node: Any, key: Any, least: Any, scale: Any, kept: Any) -> None:
+    """One row of :func:`relu_dropout`, written to ``kept``."""
+    width = len(row)
     full_words = width // 4
     words = (width + 3) // 4
-    factor = x.dtype.type(scale)
-    zero = x.dtype.type(0)
-    for i in range(first, end):
-        row, kept = x[i], result[i]
-        counter = key + np.uint64(nodes[i]) * np.uint64(words) * np.uint64(_GOLDEN)
-        for w in range(full_words):
-            counter += np.uint64(_GOLDEN)
-            word = _random_word(counter)
-            for lane in range(4):  # a constant, so that the compiler unrolls it
-                scaled = factor if _lane(word, lane) >= least else zero
-                kept[4 * w + lane] = max(row[4 * w + lane], zero) * scaled
-        word = _random_word(counter + np.uint64(_GOLDEN))
-        for column in range(4 * full_words, width):
-            scaled = factor if _lane(word, column - 4 * full_words) >= least else zero
-            kept[column] = max(row[column], zero) * scaled
+    factor = row.dtype.type(scale)
+    zero = row.dtype.type(0)
+    counter = key + np.uint64(node) * np.uint64(words) * np.uint64(_GOLDEN)
+    for w in range(full_words):
+        counter += np.uint64(_GOLDEN)
+        word = _random_word(counter)
+        for lane in range(4):  # a constant, so that the compiler unrolls it
+            scaled = factor if _lane(word, lane) >= least else zero
+            kept[4 * w + lane] = max(row[4 * w + lane], zero) * scaled
+    word = _random_word(counter + np.uint64(_GOLDEN))
+    for column in range(4 * full_words, width):
+        scaled = factor if _lane(word, column - 4 * full_words) >= least else zero
+        kept[column] = max(row[column], zero) * scaled
 
 
 @compiled

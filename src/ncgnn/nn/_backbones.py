@@ -1,0 +1,109 @@
+"""What message passing of a separated model is made of: one backbone for both of its layers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from ncgnn.nn._channels import LinearChannels
+from ncgnn.nn._operators import OPERATORS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ncgnn.nn._channels import Channel, Separation
+    from ncgnn.nn._inputs import GraphInputs
+    from ncgnn.nn._products import SharedProducts
+
+
+class Backbone(ABC):
+    """Makes the layers of a channel, and applies them to what the channel's mode lets through."""
+
+    @abstractmethod
+    def layer(self, width: int, hidden: int) -> nn.Module:
+        """One layer with its own weights, from ``width`` columns to ``hidden``."""
+
+    @abstractmethod
+    def channels(
+        self, inputs: GraphInputs, separation: Separation, num_groups: int
+    ) -> Callable[[torch.Tensor, torch.Tensor], Channel]:
+        """What makes the channels of a graph, see :func:`ncgnn.nn._channels.arrange`."""
+
+    @abstractmethod
+    def first(
+        self, layer: Any, channel: Channel, products: SharedProducts, name: str
+    ) -> torch.Tensor:
+        """The first layer's rows for the channel's sources, before the activation."""
+
+    @abstractmethod
+    def second(self, layer: Any, channel: Channel, hidden: torch.Tensor) -> torch.Tensor:
+        """The second layer's rows for the channel's targets."""
+
+
+class LinearLayer(nn.Module):
+    """The weights of Σ_t P_t · H · W_t + b."""
+
+    def __init__(self, width: int, hidden: int, terms: int, bias: bool) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(torch.empty(width, hidden) for _ in range(terms))
+        self.bias = nn.Parameter(torch.empty(hidden)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Xavier-uniform weights with the gain of ReLU, bias zero."""
+        for weight in self.weights:
+            nn.init.xavier_uniform_(weight, gain=nn.init.calculate_gain("relu"))
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+
+class LinearBackbone(Backbone):
+    """GCN or SAGE: layers that are linear in their input.
+
+    Args:
+        name: ``"gcn"`` or ``"sage"``.
+        self_loops: Whether every node is its own neighbour too.
+    """
+
+    def __init__(self, name: str, self_loops: bool) -> None:
+        self.operators = OPERATORS[name]
+        self.self_loops = self_loops
+
+    def layer(self, width: int, hidden: int) -> LinearLayer:
+        """One weight matrix per operator."""
+        return LinearLayer(width, hidden, self.operators.terms, self.operators.bias)
+
+    def channels(
+        self, inputs: GraphInputs, separation: Separation, num_groups: int
+    ) -> LinearChannels:
+        """Channels of operators."""
+        operators = self.operators(inputs, self.self_loops)
+        return LinearChannels(inputs, operators, separation, num_groups)
+
+    def first(
+        self, layer: LinearLayer, channel: Channel, products: SharedProducts, name: str
+    ) -> torch.Tensor:
+        """Σ_t (P_t · X) · W_t + b, products shared between passes."""
+        parts = [
+            products.product(f"{name}.{t}", term, weight)
+            for t, (term, weight) in enumerate(zip(channel.first, layer.weights, strict=True))
+        ]
+        return _added(parts, layer.bias)
+
+    def second(self, layer: LinearLayer, channel: Channel, hidden: torch.Tensor) -> torch.Tensor:
+        """Σ_t P_t · (H · W_t) + b."""
+        parts = [
+            hidden @ weight if operator is None else operator @ (hidden @ weight)
+            for operator, weight in zip(channel.second, layer.weights, strict=True)
+        ]
+        return _added(parts, layer.bias)
+
+
+def _added(parts: list[torch.Tensor], bias: torch.Tensor | None) -> torch.Tensor:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total if bias is None else total + bias

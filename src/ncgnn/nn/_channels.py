@@ -1,0 +1,223 @@
+"""How the groups of nodes are kept apart: the operators of every channel, by separation mode.
+
+A channel has its own weights. Its first layer computes rows for its *sources*, its second layer
+passes messages from those to its *targets*. Separation modes differ in nothing but these two sets
+and the operators between them; M_s is the diagonal mask of group s and S = norm(A).
+
+================  ===========================  ==================================================
+mode              first layer                  second layer
+================  ===========================  ==================================================
+``strict``        M_s S                        M_s S M_s: low←low and high←high only (the text)
+``source``        M_s S                        S M_s: sources are masked, all nodes receive (the
+                                               formula, normalised on the whole graph)
+``renormalised``  norm(M_s A)                  norm(A M_s), degrees of the masked matrices and
+                                               self-loops after masking: a node outside the group
+                                               keeps weight one on itself
+``ego``           M_s S + (I - M_s)            M_s S M_s + (I - M_s): strict, and outside its group
+                                               a node passes each channel on its own features
+``target-only``   M_s S                        M_s S on the rows of all channels: weights are
+                                               separated, messages are not
+``none``          S                            S, one channel for all nodes
+================  ===========================  ==================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import torch
+
+from ncgnn.errors import UnknownNameError
+from ncgnn.graph.sparse import ConstantSparse
+from ncgnn.nn._inputs import select_rows
+from ncgnn.nn._products import Term
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ncgnn.nn._inputs import GraphInputs
+    from ncgnn.nn._operators import LinearOperators, Operators
+
+Separation = Literal["strict", "source", "renormalised", "ego", "target-only", "none"]
+SEPARATIONS: tuple[str, ...] = get_args(Separation)
+DISJOINT = ("strict", "target-only", "none")
+
+
+@dataclass(frozen=True, eq=False)
+class Channel:
+    """Where one group's weights act.
+
+    Attributes:
+        sources: Nodes whose rows the first layer computes.
+        targets: Nodes that the second layer writes to.
+        first: What the backbone's first layer works on.
+        second: What its second layer works on.
+        raw: The features of the targets, where every node is a target of one channel only.
+    """
+
+    sources: torch.Tensor
+    targets: torch.Tensor
+    first: Any
+    second: Any
+    raw: Term | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """All channels for one assignment of nodes to groups.
+
+    Attributes:
+        group: The group of each node; all zero where there is one channel only.
+        channels: One per group.
+        disjoint: Whether every node is a target of exactly one channel.
+        pooled: Whether second layers read the rows of all channels, one after another.
+        raw: The features of all nodes, where channels are not disjoint.
+        position: For disjoint channels, the place of each node in their concatenation.
+    """
+
+    group: torch.Tensor
+    channels: tuple[Channel, ...]
+    disjoint: bool
+    pooled: bool
+    raw: Term | None
+    position: torch.Tensor | None
+
+
+def check_separation(separation: str) -> None:
+    """Complain about a mode that does not exist."""
+    if separation not in SEPARATIONS:
+        raise UnknownNameError("separation", separation, list(SEPARATIONS))
+
+
+def arrange(
+    inputs: GraphInputs,
+    separation: Separation,
+    group: torch.Tensor,
+    num_groups: int,
+    channel_of: Callable[[torch.Tensor, torch.Tensor], Channel],
+    raw_features: Term,
+) -> Layout:
+    """Put the channels of all groups together.
+
+    Args:
+        inputs: The graph.
+        separation: The mode.
+        group: Group of each node.
+        num_groups: Number of groups, also empty ones.
+        channel_of: Makes a channel from the nodes of its group and all nodes ordered by group.
+        raw_features: The features of all nodes.
+    """
+    if separation == "none":
+        group, num_groups = torch.zeros_like(group), 1
+    members = [torch.nonzero(group == s).flatten() for s in range(num_groups)]
+    ordered = torch.cat(members)
+    channels = tuple(channel_of(rows, ordered) for rows in members)
+    disjoint = separation in DISJOINT
+    position = None
+    if disjoint:
+        position = torch.empty_like(ordered)
+        position[ordered] = inputs.everyone
+    pooled = separation == "target-only"
+    return Layout(group, channels, disjoint, pooled, None if disjoint else raw_features, position)
+
+
+class LinearChannels:
+    """Makes the channels of a GCN or SAGE backbone.
+
+    Args:
+        inputs: The graph.
+        operators: The backbone's operators on it.
+        separation: The mode.
+        num_groups: How many channels multiply the features by weights of their own.
+    """
+
+    def __init__(
+        self,
+        inputs: GraphInputs,
+        operators: LinearOperators,
+        separation: Separation,
+        num_groups: int,
+    ) -> None:
+        self.inputs, self.operators, self.num_groups = inputs, operators, num_groups
+        self.features = Term(inputs.features)
+        self._make = {
+            "none": self._strict,
+            "strict": self._strict,
+            "source": self._source,
+            "target-only": self._target_only,
+            "renormalised": self._renormalised,
+            "ego": self._ego,
+        }[separation]
+
+    def __call__(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
+        """The channel of the group that holds the given nodes."""
+        return self._make(rows, ordered)
+
+    def _strict(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
+        second = self.operators.whole if self._is_all(rows) else self.operators.within(rows)
+        return Channel(rows, rows, self._own_rows(rows), second, self._raw(rows))
+
+    def _target_only(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
+        second = tuple(self._block(op, rows, ordered) for op in self.operators.whole)
+        return Channel(rows, rows, self._own_rows(rows), second, self._raw(rows))
+
+    def _source(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
+        everyone = self.inputs.everyone
+        second = tuple(self._block(op, everyone, rows) for op in self.operators.whole)
+        return Channel(rows, everyone, self._own_rows(rows), second)
+
+    def _renormalised(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
+        inside = self._mask(rows)
+        first = self._transform_first(self.operators.masked_targets(inside))
+        everyone = self.inputs.everyone
+        return Channel(everyone, everyone, first, self.operators.masked_sources(inside))
+
+    def _ego(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
+        inside = self._mask(rows)
+        first = self._transform_first(self.operators.targets_or_itself(inside))
+        everyone = self.inputs.everyone
+        return Channel(everyone, everyone, first, self.operators.within_or_itself(inside))
+
+    def _own_rows(self, rows: torch.Tensor) -> tuple[Term, ...]:
+        """The terms of the first layer M_s S, propagated beforehand where that is cheaper."""
+        return tuple(self._own_term(operator, rows) for operator in self.operators.whole)
+
+    def _own_term(self, operator: ConstantSparse | None, rows: torch.Tensor) -> Term:
+        if operator is None:
+            return Term(self._rows_of(self.inputs.features, rows))
+        propagated = self.inputs.propagated(operator, uses=self.num_groups)
+        if propagated is None:
+            return Term(self.inputs.features, self._rows_of(operator, rows))
+        return Term(self._rows_of(propagated, rows))
+
+    def _transform_first(self, operators: Operators) -> tuple[Term, ...]:
+        return tuple(Term(self.inputs.features, operator) for operator in operators)
+
+    def _raw(self, rows: torch.Tensor) -> Term:
+        return Term(self._rows_of(self.inputs.features, rows))
+
+    def _rows_of(self, matrix: Any, rows: torch.Tensor) -> Any:
+        return matrix if self._is_all(rows) else select_rows(matrix, rows)
+
+    def _is_all(self, rows: torch.Tensor) -> bool:
+        return len(rows) == self.inputs.num_nodes
+
+    def _block(
+        self, operator: ConstantSparse | None, rows: torch.Tensor, columns: torch.Tensor
+    ) -> ConstantSparse:
+        whole = identity(self.inputs) if operator is None else operator
+        return whole.block(rows, columns)
+
+    def _mask(self, rows: torch.Tensor) -> torch.Tensor:
+        mask = torch.zeros(self.inputs.num_nodes, dtype=torch.bool, device=self.inputs.device)
+        mask[rows] = True
+        return mask
+
+
+def identity(inputs: GraphInputs) -> ConstantSparse:
+    """The identity matrix as an operator."""
+    ones = torch.ones(inputs.num_nodes, dtype=inputs.dtype, device=inputs.device)
+    starts = torch.arange(inputs.num_nodes + 1, device=inputs.device)
+    shape = (inputs.num_nodes, inputs.num_nodes)
+    return ConstantSparse.from_csr(starts, inputs.everyone, ones, shape=shape)

@@ -1,0 +1,159 @@
+"""What a model sees of a graph, on one device and in one precision."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+
+from ncgnn.errors import InputError
+from ncgnn.graph import as_graph
+from ncgnn.graph.sparse import ConstantSparse, sparse_product, with_self_loops
+
+if TYPE_CHECKING:
+    from ncgnn.graph import GraphLike
+
+#: A constant matrix, in whichever form multiplies faster.
+Constant: TypeAlias = "ConstantSparse | torch.Tensor"
+
+FeatureScaling = Literal["raw", "row"]
+
+# One multiply-add with a stored entry costs as much as this many in a dense product, so that a
+# matrix is better dense when more than one entry in seven is not zero (benchmarks/features.py).
+SPARSE_COST = 7.0
+# A product of operator and features is not formed beyond this many entries: 2 GiB of float32.
+MOST_ENTRIES = 1 << 29
+
+
+class GraphInputs:
+    """The constant tensors of a graph that models work on.
+
+    Args:
+        graph: Anything that :func:`ncgnn.graph.as_graph` takes, for example a PyG ``Data``.
+        device: Where the tensors go.
+        dtype: float32 or float64.
+        scaling: ``"raw"`` features, or ``"row"``: every row divided by its sum where that is above
+            one, as PyG's ``NormalizeFeatures`` does.
+
+    Attributes:
+        features: Sparse or dense, whichever multiplies faster.
+        labels: Class per node, -1 = unlabelled.
+    """
+
+    def __init__(
+        self,
+        graph: GraphLike,
+        *,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        scaling: FeatureScaling = "raw",
+    ) -> None:
+        self.graph = as_graph(graph, require_labels=False)
+        self.device = torch.device(device)
+        self.dtype = dtype
+        self.scaling = scaling
+        self.num_nodes = self.graph.num_nodes
+        self.num_classes = self.graph.num_classes
+        if self.graph.features is None:
+            raise InputError(
+                f"the graph '{self.graph.name}' has no features; models need them. Features that "
+                "always work are its degrees or one column of ones."
+            )
+        self.features = _constant(_scaled(self.graph.features, scaling), self.device, dtype)
+        self.num_features = int(self.features.shape[1])
+        self.labels = torch.from_numpy(self.graph.labels.copy()).to(self.device)
+        self._products: dict[int, tuple[ConstantSparse, Constant | None]] = {}
+
+    @cached_property
+    def everyone(self) -> torch.Tensor:
+        """All nodes."""
+        return torch.arange(self.num_nodes, device=self.device)
+
+    @cached_property
+    def adjacency(self) -> ConstantSparse:
+        """Row = target, column = source, all ones, without self-loops."""
+        matrix = self.graph.to_scipy(rows="targets")
+        if self.graph.num_self_loops:
+            matrix.setdiag(0)
+            matrix.eliminate_zeros()
+        return ConstantSparse.from_scipy(matrix).to(self.device).to(self.dtype)
+
+    @cached_property
+    def looped_adjacency(self) -> ConstantSparse:
+        """The adjacency with a self-loop on every node."""
+        return with_self_loops(self.adjacency)
+
+    @cached_property
+    def dense_features(self) -> torch.Tensor:
+        """The features as a dense tensor, for layers that take no other."""
+        return (
+            self.features if isinstance(self.features, torch.Tensor) else self.features.to_dense()
+        )
+
+    def propagated(self, operator: ConstantSparse, uses: int = 1) -> Constant | None:
+        """The features multiplied by an operator, where that is worth keeping; made once.
+
+        Worth keeping means: multiplying it by weights once costs less than multiplying the features
+        by ``uses`` different weights and applying the operator afterwards.
+        """
+        known = self._products.get(id(operator))
+        if known is None:
+            known = (operator, self._product(operator))
+            self._products[id(operator)] = known
+        product = known[1]
+        if product is None:
+            return None
+        after = uses * cost(self.features) + SPARSE_COST * operator.nnz
+        return product if cost(product) <= after else None
+
+    def _product(self, operator: ConstantSparse) -> Constant | None:
+        if isinstance(self.features, torch.Tensor):
+            return operator @ self.features
+        per_node = self.features.row_counts().to(torch.int64)
+        pairs = int(per_node.index_select(0, operator.pattern.col.to(torch.int64)).sum())
+        if min(pairs, self.num_nodes * self.num_features) > MOST_ENTRIES:
+            return None
+        return _denser(sparse_product(operator, self.features))
+
+
+def cost(matrix: Constant) -> float:
+    """Cost of multiplying a constant by one column, in multiply-adds of a dense product."""
+    return float(matrix.numel()) if isinstance(matrix, torch.Tensor) else SPARSE_COST * matrix.nnz
+
+
+def select_rows(matrix: Constant, rows: torch.Tensor) -> Constant:
+    """Rows of a constant, in the given order."""
+    return matrix.index_select(0, rows) if isinstance(matrix, torch.Tensor) else matrix.rows(rows)
+
+
+def _constant(matrix: Any, device: torch.device, dtype: torch.dtype) -> Constant:
+    """A numpy or scipy matrix as a constant in the form that multiplies faster."""
+    if isinstance(matrix, np.ndarray):
+        if SPARSE_COST * np.count_nonzero(matrix) >= matrix.size:
+            return torch.from_numpy(matrix.copy()).to(device=device, dtype=dtype)
+        from scipy.sparse import csr_array
+
+        matrix = csr_array(matrix)
+    return _denser(ConstantSparse.from_scipy(matrix).to(device).to(dtype))
+
+
+def _denser(matrix: ConstantSparse) -> Constant:
+    """A sparse matrix as it is, or dense if it holds so much that this multiplies faster."""
+    size = matrix.shape[0] * matrix.shape[1]
+    return matrix.to_dense() if SPARSE_COST * matrix.nnz >= size else matrix
+
+
+def _scaled(features: Any, scaling: FeatureScaling) -> Any:
+    if scaling == "raw":
+        return features
+    if scaling != "row":
+        raise InputError(f"scaling is '{scaling}'; choose 'raw' or 'row'.")
+    sums = np.asarray(features.sum(axis=1)).reshape(-1)
+    factors = (1 / np.maximum(sums, 1)).astype(features.dtype)
+    if isinstance(features, np.ndarray):
+        return features * factors[:, None]
+    from scipy.sparse import diags_array
+
+    return (diags_array(factors) @ features).tocsr()

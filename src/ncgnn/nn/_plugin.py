@@ -1,0 +1,177 @@
+"""Any PyG message-passing layer as the backbone of separated learning.
+
+The layer sees ordinary tensors: features of nodes and an ``edge_index`` from which a separation
+mode has removed edges. How it normalises what is left is its own business.
+
+================  =============================  ============================================
+mode              edges of the first layer       edges of the second layer
+================  =============================  ============================================
+``strict``        into the group                 within the group, only its nodes take part
+``source``        into the group                 out of the group; a node outside it has zeros
+``renormalised``  into the group, every node     out of the group, every node keeps its row
+                  keeps its row
+``ego``           into the group, every node     within the group, every node keeps its row
+                  keeps its row
+``target-only``   into the group                 into the group, from the rows of all channels
+``none``          all                            all
+================  =============================  ============================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+from torch import nn
+
+from ncgnn.errors import InputError
+from ncgnn.nn._backbones import Backbone
+from ncgnn.nn._channels import Channel
+from ncgnn.nn._products import Term
+
+if TYPE_CHECKING:
+    from ncgnn.nn._channels import Separation
+    from ncgnn.nn._inputs import GraphInputs
+    from ncgnn.nn._products import SharedProducts
+
+#: Makes a layer with input and output width that is called as ``layer(x, edge_index)``.
+LayerConstructor: TypeAlias = Callable[[int, int], nn.Module]
+
+
+@dataclass(frozen=True, eq=False)
+class ConvInput:
+    """What a layer is called with.
+
+    Attributes:
+        edges: ``edge_index`` [2, E] among the rows that go in.
+        x: The features that go in; None where it is the output of the first layer.
+        gather: Which rows of the hidden features go in; None = all.
+        keep: Which rows of the output count; None = all.
+    """
+
+    edges: torch.Tensor
+    x: torch.Tensor | None = None
+    gather: torch.Tensor | None = None
+    keep: torch.Tensor | None = None
+
+
+class ConvBackbone(Backbone):
+    """A layer that the user names.
+
+    Args:
+        constructor: Called as ``constructor(width, hidden)``.
+        self_loops: Whether edges from every node to itself are added after masking. Layers that add
+            their own, as PyG's ``GCNConv`` and ``GATConv`` do by default, replace them.
+    """
+
+    def __init__(self, constructor: LayerConstructor, self_loops: bool) -> None:
+        self.constructor, self.self_loops = constructor, self_loops
+
+    def layer(self, width: int, hidden: int) -> nn.Module:
+        """A layer from the constructor."""
+        layer = self.constructor(width, hidden)
+        if not callable(getattr(layer, "forward", None)):
+            raise InputError(
+                f"backbone: the constructor gave a {type(layer).__name__}; a torch module that is "
+                "called as layer(x, edge_index) is wanted."
+            )
+        return layer
+
+    def channels(
+        self, inputs: GraphInputs, separation: Separation, num_groups: int
+    ) -> ConvChannels:
+        """Channels of edges."""
+        return ConvChannels(inputs, separation, self.self_loops)
+
+    def first(
+        self, layer: Any, channel: Channel, products: SharedProducts, name: str
+    ) -> torch.Tensor:
+        """The layer on the features."""
+        given: ConvInput = channel.first
+        return _kept(_checked(layer(given.x, given.edges), given.x), given.keep)
+
+    def second(self, layer: Any, channel: Channel, hidden: torch.Tensor) -> torch.Tensor:
+        """The layer on hidden features; rows that the channel has none for are zero."""
+        given: ConvInput = channel.second
+        if given.gather is not None:
+            padded = torch.cat([hidden, hidden.new_zeros(1, hidden.shape[1])])
+            hidden = padded.index_select(0, given.gather)
+        return _kept(_checked(layer(hidden, given.edges), hidden), given.keep)
+
+
+class ConvChannels:
+    """Makes the channels of a plugged-in layer."""
+
+    def __init__(self, inputs: GraphInputs, separation: Separation, self_loops: bool) -> None:
+        self.inputs, self.separation, self.self_loops = inputs, separation, self_loops
+        self.edges = inputs.adjacency.pattern.edge_index
+
+    def __call__(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
+        """The channel of the group that holds the given nodes."""
+        everyone, mode = self.inputs.everyone, self.separation
+        inside = torch.zeros(len(everyone), dtype=torch.bool, device=everyone.device)
+        inside[rows] = True
+        from_group, into_group = inside[self.edges[0]], inside[self.edges[1]]
+        if mode in ("renormalised", "ego"):
+            kept = from_group if mode == "renormalised" else from_group & into_group
+            first = ConvInput(self._looped(into_group), self.inputs.dense_features)
+            return Channel(everyone, everyone, first, ConvInput(self._looped(kept)))
+        first = self._into(into_group, inside, rows)
+        if mode == "source":
+            gather = torch.full_like(everyone, len(rows))  # the row of zeros
+            gather[rows] = torch.arange(len(rows), device=rows.device)
+            second = ConvInput(self._looped(from_group), gather=gather)
+            return Channel(rows, everyone, first, second)
+        raw = Term(self.inputs.features if len(rows) == len(everyone) else self._raw(rows))
+        if mode == "target-only":
+            place = torch.empty_like(ordered)
+            place[ordered] = everyone
+            second = ConvInput(self._looped(into_group), gather=place, keep=rows)
+            return Channel(rows, rows, first, second, raw)
+        within = self._relabelled(from_group & into_group, rows)
+        return Channel(rows, rows, first, ConvInput(within), raw)
+
+    def _into(self, into: torch.Tensor, inside: torch.Tensor, rows: torch.Tensor) -> ConvInput:
+        """The first layer on the group and whoever sends messages into it."""
+        taking_part = inside.clone()
+        taking_part[self.edges[0][into]] = True
+        nodes = torch.nonzero(taking_part).flatten()
+        keep = torch.cumsum(taking_part, 0).index_select(0, rows) - 1
+        x = self.inputs.dense_features.index_select(0, nodes)
+        return ConvInput(self._relabelled(into, nodes), x, keep=keep)
+
+    def _relabelled(self, kept: torch.Tensor, nodes: torch.Tensor) -> torch.Tensor:
+        """The kept edges, with nodes numbered by their place among the given ones."""
+        place = torch.full_like(self.inputs.everyone, -1)
+        place[nodes] = torch.arange(len(nodes), device=nodes.device)
+        return self._with_loops(place[self.edges[:, kept]], len(nodes))
+
+    def _looped(self, kept: torch.Tensor) -> torch.Tensor:
+        return self._with_loops(self.edges[:, kept], self.inputs.num_nodes)
+
+    def _with_loops(self, edges: torch.Tensor, num_nodes: int) -> torch.Tensor:
+        if not self.self_loops:
+            return edges
+        loops = torch.arange(num_nodes, device=edges.device).expand(2, -1)
+        return torch.cat([edges, loops], dim=1)
+
+    def _raw(self, rows: torch.Tensor) -> Any:
+        from ncgnn.nn._inputs import select_rows
+
+        return select_rows(self.inputs.features, rows)
+
+
+def _kept(output: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
+    return output if keep is None else output.index_select(0, keep)
+
+
+def _checked(output: Any, given: torch.Tensor | None) -> torch.Tensor:
+    if not isinstance(output, torch.Tensor) or given is None or len(output) != len(given):
+        shape = list(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
+        raise InputError(
+            f"backbone: the layer gave {shape} for {0 if given is None else len(given)} nodes; "
+            "one row per node is wanted."
+        )
+    return output

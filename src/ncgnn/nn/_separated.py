@@ -1,0 +1,239 @@
+"""Separated learning: weights and message passing of their own for every group of nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, cast, get_args
+
+import torch
+from torch import nn
+
+from ncgnn.errors import InputError
+from ncgnn.nn._backbones import LinearBackbone
+from ncgnn.nn._channels import arrange, check_separation
+from ncgnn.nn._dropout import relu_dropout
+from ncgnn.nn._inputs import GraphInputs
+from ncgnn.nn._mixing import mixed_relu_dropout
+from ncgnn.nn._plugin import ConvBackbone
+from ncgnn.nn._products import SharedProducts, Term
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ncgnn.graph import GraphLike
+    from ncgnn.nn._backbones import Backbone
+    from ncgnn.nn._channels import Layout, Separation
+    from ncgnn.nn._dropout import DropoutKey
+    from ncgnn.nn._plugin import LayerConstructor
+
+BackboneName = Literal["gcn", "sage"]
+
+
+class SeparatedGNN(nn.Module):
+    r"""The model of "Clarify Confused Nodes via Separated Learning", for any number of groups.
+
+    Every group s of nodes has a channel with its own weights and dropout rate. With
+    :math:`P^s_1, P^s_2` the operators that the separation mode allows (see
+    :mod:`ncgnn.nn._channels`),
+
+    .. math::
+
+        H^s_1 = dropout(ReLU(P^s_1 X W^s_1)), \qquad H^s_2 = P^s_2 H^s_1 W^s_2
+
+        Z_i = \sum_s α^s H^s_{2,i} + (1 - α^{s(i)}) W_x x_i, \qquad
+        logits = W_o\, dropout(ReLU(Z)) + b_o
+
+    where s(i) is the group of node i and :math:`(α^s, 1 - α^s)` is a softmax of two trainable
+    numbers.
+
+    Args:
+        num_features: Number of features per node.
+        num_classes: Number of classes.
+        hidden: Width of both layers.
+        backbone: ``"gcn"``, ``"sage"``, or a constructor ``(width, hidden) -> layer`` of any PyG
+            message-passing layer that is called as ``layer(x, edge_index)``.
+        separation: ``"strict"``, ``"source"``, ``"renormalised"``, ``"ego"``, ``"target-only"`` or
+            ``"none"``.
+        dropout: One rate per group, from the least confused one on; their number is the number of
+            groups.
+        readout_dropout: Dropout rate before the last linear layer.
+        self_loops: Whether every node is its own neighbour too.
+        activation: Whether ReLU follows the second layer.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        num_classes: int,
+        *,
+        hidden: int = 512,
+        backbone: BackboneName | LayerConstructor = "gcn",
+        separation: Separation = "renormalised",
+        dropout: Sequence[float] = (0.5, 0.5),
+        readout_dropout: float = 0.5,
+        self_loops: bool = True,
+        activation: bool = False,
+    ) -> None:
+        super().__init__()
+        check_separation(separation)
+        self.separation: Separation = separation
+        self.dropout, self.readout_dropout = tuple(dropout), readout_dropout
+        self.activation = activation
+        self.backbone = _backbone(backbone, self_loops)
+        channels = 1 if separation == "none" else len(self.dropout)
+        self.first = nn.ModuleList(
+            self.backbone.layer(num_features, hidden) for _ in range(channels)
+        )
+        self.second = nn.ModuleList(self.backbone.layer(hidden, hidden) for _ in range(channels))
+        self.mixing = nn.Parameter(torch.full((channels, 2), 0.5))
+        self.raw = nn.Parameter(torch.empty(num_features, hidden))
+        self.readout = nn.Linear(hidden, num_classes)
+        nn.init.xavier_uniform_(self.raw, gain=nn.init.calculate_gain("relu"))
+        self._products = SharedProducts()
+        self._prepared = Prepared(self.backbone, self.separation, channels)
+
+    @property
+    def num_groups(self) -> int:
+        """Number of groups of nodes."""
+        return len(self.dropout)
+
+    @property
+    def alpha(self) -> torch.Tensor:
+        """The weight α of message passing in each channel; 1 - α is that of raw features."""
+        return torch.softmax(self.mixing, dim=1)[:, 0]
+
+    def forward(
+        self,
+        inputs: GraphInputs | GraphLike,
+        group: torch.Tensor | None = None,
+        key: DropoutKey | None = None,
+    ) -> torch.Tensor:
+        """Logits of every node [n, classes].
+
+        Args:
+            inputs: The graph; keep one :class:`GraphInputs` for many calls.
+            group: Group of every node, 0 for the least confused; by default 0 for all.
+            key: Seed and step of dropout; None outside training.
+        """
+        if not isinstance(inputs, GraphInputs):
+            inputs = GraphInputs(inputs, device=self.raw.device, dtype=self.raw.dtype)
+        with torch.inference_mode(False):  # what is kept serves later training too
+            layout = self._prepared.layout(inputs, self._checked(inputs, group))
+        hidden = self._hidden(layout, key)
+        if layout.pooled:
+            hidden = [torch.cat(hidden)] * len(layout.channels)
+        passed = [
+            self.backbone.second(self.second[s], channel, hidden[s])
+            for s, channel in enumerate(layout.channels)
+        ]
+        if self.activation:
+            passed = [torch.relu(rows) for rows in passed]
+        if layout.disjoint:
+            return self._read_disjoint(layout, passed, key)
+        return self._read_added(inputs, layout, passed, key)
+
+    def share_products(self, active: bool) -> None:
+        """Let neighbouring passes share products of weights; see :class:`SharedProducts`."""
+        self._products.active = active
+
+    def _checked(self, inputs: GraphInputs, group: torch.Tensor | None) -> torch.Tensor:
+        if group is None:
+            return torch.zeros_like(inputs.everyone)
+        if group.shape != inputs.everyone.shape:
+            raise InputError(
+                f"group has shape {list(group.shape)}; one number per node is wanted "
+                f"([{inputs.num_nodes}])."
+            )
+        if group.is_floating_point() or group.is_complex():
+            raise InputError(f"group must hold whole numbers, but its type is {group.dtype}.")
+        if len(group) and not 0 <= int(group.min()) <= int(group.max()) < self.num_groups:
+            raise InputError(f"group must hold numbers from 0 to {self.num_groups - 1}.")
+        return group.to(inputs.device, torch.int64)
+
+    def _hidden(self, layout: Layout, key: DropoutKey | None) -> list[torch.Tensor]:
+        """H_1 of every channel."""
+        rows: list[torch.Tensor] = []
+        for s, channel in enumerate(layout.channels):
+            before = self.backbone.first(self.first[s], channel, self._products, f"first.{s}")
+            place = None if key is None else key.at(s)
+            rows.append(relu_dropout(before, self.dropout[s], place, channel.sources))
+        return rows
+
+    def _read_disjoint(
+        self, layout: Layout, passed: list[torch.Tensor], key: DropoutKey | None
+    ) -> torch.Tensor:
+        """Every node belongs to one channel: mix and read group by group, then reorder."""
+        alpha = self.alpha
+        logits: list[torch.Tensor] = []
+        for s, channel in enumerate(layout.channels):
+            raw = self._products.product(f"raw.{s}", cast("Term", channel.raw), self.raw)
+            weights = torch.stack([1 - alpha[s], alpha[s]]).expand(len(raw), 2)
+            logits.append(self._read([raw, passed[s]], weights, channel.targets, key))
+        position = cast("torch.Tensor", layout.position)
+        return torch.cat(logits).index_select(0, position)
+
+    def _read_added(
+        self,
+        inputs: GraphInputs,
+        layout: Layout,
+        passed: list[torch.Tensor],
+        key: DropoutKey | None,
+    ) -> torch.Tensor:
+        """Nodes receive from several channels: add them up."""
+        raw = self._products.product("raw", cast("Term", layout.raw), self.raw)
+        alpha = self.alpha
+        own = (1 - alpha).index_select(0, layout.group)[:, None]
+        weights = torch.cat([own, alpha.expand(len(own), -1)], dim=1)
+        return self._read([raw, *passed], weights, inputs.everyone, key)
+
+    def _read(
+        self,
+        parts: list[torch.Tensor],
+        weights: torch.Tensor,
+        nodes: torch.Tensor,
+        key: DropoutKey | None,
+    ) -> torch.Tensor:
+        place = None if key is None else key.at(self.num_groups)
+        rate = self.readout_dropout
+        return self.readout(mixed_relu_dropout(parts, weights, rate, place, nodes))
+
+
+class Prepared:
+    """The layout of the latest graph and grouping, rebuilt only when one of them changes."""
+
+    def __init__(self, backbone: Backbone, separation: Separation, num_groups: int) -> None:
+        self._parts = (backbone, separation, num_groups)
+        self._inputs: GraphInputs | None = None
+        self._layout: Layout | None = None
+
+    def layout(self, inputs: GraphInputs, group: torch.Tensor) -> Layout:
+        """The layout for a graph and the group of each node."""
+        backbone, separation, num_groups = self._parts
+        if inputs is not self._inputs:
+            self._channel_of = backbone.channels(inputs, separation, num_groups)
+            self._raw = Term(inputs.features)
+            self._inputs, self._layout = inputs, None
+        if separation == "none":
+            group = torch.zeros_like(group)
+        if self._layout is None or not torch.equal(self._layout.group, group):
+            self._layout = None  # free the memory before the new one is made
+            self._layout = arrange(
+                inputs, separation, group.clone(), num_groups, self._channel_of, self._raw
+            )
+        return self._layout
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Prepared:
+        return Prepared(*self._parts)
+
+    def __reduce__(self) -> tuple[type[Prepared], tuple[object, ...]]:
+        return Prepared, self._parts
+
+
+def _backbone(backbone: BackboneName | LayerConstructor, self_loops: bool) -> Backbone:
+    if isinstance(backbone, str):
+        if backbone in get_args(BackboneName):
+            return LinearBackbone(backbone, self_loops)
+        raise InputError(
+            f"backbone is '{backbone}'; give one of {', '.join(get_args(BackboneName))}, or a "
+            "constructor (width, hidden) -> layer."
+        )
+    return ConvBackbone(backbone, self_loops)

@@ -1,0 +1,1 @@
+"""Models to compare with, one per file."""

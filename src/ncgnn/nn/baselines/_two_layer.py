@@ -1,0 +1,73 @@
+"""Two linear message-passing layers with ReLU and dropout between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from ncgnn.nn._backbones import LinearBackbone, LinearLayer
+from ncgnn.nn._dropout import relu_dropout
+from ncgnn.nn._inputs import GraphInputs
+from ncgnn.nn._products import SharedProducts
+from ncgnn.nn._separated import Prepared
+
+if TYPE_CHECKING:
+    from ncgnn.graph import GraphLike
+    from ncgnn.nn._dropout import DropoutKey
+
+
+class TwoLayerGNN(nn.Module):
+    """logits = Σ_t P_t · dropout(ReLU(Σ_t P_t · X · W_t + b)) · V_t + c.
+
+    Args:
+        num_features: Number of features per node.
+        num_classes: Number of classes.
+        operators: ``"gcn"``, ``"sage"``, or ``"identity"`` for no neighbours at all.
+        hidden: Width of the hidden layer.
+        dropout: Rate after the hidden layer.
+        self_loops: Whether every node is its own neighbour too.
+    """
+
+    rule = None
+
+    def __init__(
+        self,
+        num_features: int,
+        num_classes: int,
+        *,
+        operators: str,
+        hidden: int = 512,
+        dropout: float = 0.5,
+        self_loops: bool = True,
+    ) -> None:
+        super().__init__()
+        self.backbone = LinearBackbone(operators, self_loops)
+        terms = self.backbone.operators.terms
+        self.first = LinearLayer(num_features, hidden, terms, bias=True)
+        self.second = LinearLayer(hidden, num_classes, terms, bias=True)
+        self.dropout = dropout
+        self._products = SharedProducts()
+        self._prepared = Prepared(self.backbone, "none", 1)
+
+    def forward(
+        self,
+        inputs: GraphInputs | GraphLike,
+        group: torch.Tensor | None = None,
+        key: DropoutKey | None = None,
+    ) -> torch.Tensor:
+        """Logits of every node [n, classes]; ``group`` plays no part."""
+        if not isinstance(inputs, GraphInputs):
+            weight = self.first.weights[0]
+            inputs = GraphInputs(inputs, device=weight.device, dtype=weight.dtype)
+        with torch.inference_mode(False):  # what is kept serves later training too
+            layout = self._prepared.layout(inputs, torch.zeros_like(inputs.everyone))
+        channel = layout.channels[0]
+        before = self.backbone.first(self.first, channel, self._products, "first")
+        hidden = relu_dropout(before, self.dropout, None if key is None else key.at(0))
+        return self.backbone.second(self.second, channel, hidden)
+
+    def share_products(self, active: bool) -> None:
+        """Let neighbouring passes share products of weights; see :class:`SharedProducts`."""
+        self._products.active = active

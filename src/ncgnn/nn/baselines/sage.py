@@ -1,0 +1,24 @@
+"""GraphSAGE."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ncgnn.nn._options import ConvolutionOptions
+from ncgnn.nn.baselines._two_layer import TwoLayerGNN
+
+
+class GraphSAGE(TwoLayerGNN):
+    """GraphSAGE with the mean of all neighbours (https://arxiv.org/abs/1706.02216).
+
+    Args:
+        num_features: Number of features per node.
+        num_classes: Number of classes.
+        **options: The fields of :class:`Options`.
+    """
+
+    Options = ConvolutionOptions
+
+    def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
+        chosen = self.Options(**options)
+        super().__init__(num_features, num_classes, operators="sage", **chosen.model_dump())

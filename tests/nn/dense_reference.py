@@ -1,0 +1,88 @@
+"""Separated learning with dense matrices, written from the formulas.
+
+``A[i, j]`` is 1 for an edge from j to i. ``M`` is the diagonal mask of a group.
+"""
+
+from __future__ import annotations
+
+import torch
+
+
+def identity_like(A):
+    return torch.eye(len(A), dtype=A.dtype)
+
+
+def power_or_zero(degrees, exponent):
+    return torch.where(degrees > 0, degrees.clamp(min=1e-300) ** exponent, 0)
+
+
+def symmetric(A):
+    """D^-½ A D^-½, where D holds the sums of rows."""
+    scale = torch.diag(power_or_zero(A.sum(1), -0.5))
+    return scale @ A @ scale
+
+
+def mean(A):
+    """D^-1 A."""
+    return torch.diag(power_or_zero(A.sum(1), -1.0)) @ A
+
+
+def neighbour_operators(backbone, separation, A, M, self_loops):
+    """How the two layers of a channel see the neighbours."""
+    eye = identity_like(A)
+    loops = eye if self_loops else torch.zeros_like(eye)
+    norm = symmetric if backbone == "gcn" else mean
+    S = norm(A + loops)
+    among = M @ S @ M if backbone == "gcn" else mean(M @ (A + loops) @ M)
+    if separation == "strict":
+        return M @ S, among
+    if separation == "source":
+        return M @ S, S @ M
+    if separation == "renormalised":
+        return norm(M @ A + loops), norm(A @ M + loops)
+    if separation == "ego":
+        return M @ S + (eye - M), among + (eye - M)
+    if separation == "target-only":
+        return M @ S, M @ S
+    assert separation == "none"
+    return S, S
+
+
+def written_rows(separation, M):
+    """The rows that the two layers of a channel have, bias included, as diagonal masks."""
+    eye = identity_like(M)
+    first = M if separation in ("strict", "source", "target-only") else eye
+    second = M if separation in ("strict", "target-only") else eye
+    return first, second
+
+
+def applied(layer, neighbours, root, rows, H):
+    """GCN: P·H·W. SAGE: R·H·W_root + P·H·W_neighbours + b. Both for the given rows only."""
+    if len(layer.weights) == 1:
+        return rows @ neighbours @ H @ layer.weights[0]
+    out = root @ H @ layer.weights[0] + neighbours @ H @ layer.weights[1] + layer.bias
+    return rows @ out
+
+
+def reference_logits(model, backbone, separation, A, X, group, *, self_loops, activation):
+    """Logits with the weights of a model, which is asked for nothing else."""
+    if separation == "none":
+        group = torch.zeros_like(group)
+    alpha = torch.exp(model.mixing) / torch.exp(model.mixing).sum(1, keepdim=True)
+    channels = range(len(model.mixing))
+    masks = [torch.diag((group == s).to(A.dtype)) for s in channels]
+    operators = [neighbour_operators(backbone, separation, A, M, self_loops) for M in masks]
+    rows = [written_rows(separation, M) for M in masks]
+    hidden = [
+        torch.relu(applied(model.first[s], operators[s][0], rows[s][0], rows[s][0], X))
+        for s in channels
+    ]
+    if separation == "target-only":
+        hidden = [torch.stack(hidden).sum(0)] * len(hidden)
+    Z = (1 - alpha[group, 0])[:, None] * (X @ model.raw)
+    for s in channels:
+        # Without the other groups' rows a node outside the group sends nothing about itself.
+        root = masks[s] if separation == "source" else identity_like(A)
+        H = applied(model.second[s], operators[s][1], root, rows[s][1], hidden[s])
+        Z = Z + alpha[s, 0] * (torch.relu(H) if activation else H)
+    return torch.relu(Z) @ model.readout.weight.t() + model.readout.bias

@@ -1,0 +1,103 @@
+"""Groups of nodes against confusion and homophily counted by hand."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from drawn_graphs import CLASSES, drawn_graph
+
+from ncgnn.errors import InputError
+from ncgnn.graph import Graph
+from ncgnn.nn import Grouper, Grouping, GroupingRule
+
+LABELS = np.array([0, 1, 2, 0, 1, 1, 2, 2, 0, -1, 1, 0, -1])
+
+
+def around(A, node, hops):
+    """The node and everyone from whom it is reached in so many steps."""
+    reached = {node}
+    for _ in range(hops):
+        reached |= {j for i in reached for j in range(len(A)) if A[i, j]}
+    return reached
+
+
+def by_hand(A, labels, hops, guidance):
+    values = []
+    for node in range(len(A)):
+        counter = Counter(labels[j] for j in around(A, node, hops) if labels[j] >= 0)
+        if guidance == "nh":
+            total = counter.total()
+            same = counter[labels[node]] if labels[node] >= 0 else 0
+            values.append(1 - same / total if total else 0.0)
+        elif counter:
+            share = max(counter.values()) / counter.total()
+            values.append(-math.log(share) / math.log(CLASSES))
+        else:
+            values.append(math.nan)
+    return np.array(values)
+
+
+@pytest.mark.parametrize("guidance", ["nc", "nh"])
+@pytest.mark.parametrize("hops", [1, 2])
+@pytest.mark.parametrize("thresholds", [(0.5,), (0.0,), (0.2, 0.6), (0.1, 0.3, 0.9)])
+@pytest.mark.parametrize("kind", ["value", "quantile"])
+@pytest.mark.parametrize("directed", [True, False])
+def test_groups_are_those_counted_by_hand(guidance, hops, thresholds, kind, directed):
+    labels = LABELS if guidance == "nc" else np.where(LABELS < 0, 0, LABELS)
+    drawn = drawn_graph(3, directed=directed, density=0.15)
+    rule = GroupingRule(hops=hops, thresholds=thresholds, guidance=guidance, kind=kind)
+    found = Grouper(drawn.graph(), rule)(torch.from_numpy(labels))
+    expected = by_hand(drawn.A.numpy(), labels, hops, guidance)
+    assert np.allclose(found.confusion.numpy(), expected, equal_nan=True)
+    values = thresholds if kind == "value" else np.nanquantile(expected, thresholds)
+    group = sum((np.nan_to_num(expected) > value + 1e-9).astype(int) for value in values)
+    assert found.group.tolist() == group.tolist()
+    assert found.group.dtype == torch.int64
+    assert found.confusion.dtype == torch.float64
+
+
+def test_a_grouper_serves_changing_predictions():
+    drawn = drawn_graph(1)
+    grouper = Grouper(drawn.graph(), GroupingRule())
+    for seed in range(3):
+        labels = torch.from_numpy(np.random.default_rng(seed).integers(0, CLASSES, 13))
+        fresh = Grouper(drawn.graph(), GroupingRule())(labels)
+        assert torch.equal(grouper(labels).group, fresh.group)
+        assert torch.equal(grouper(labels).confusion, fresh.confusion)
+
+
+def test_half_of_the_nodes_are_above_the_median():
+    drawn = drawn_graph(0, nodes=60, density=0.1)
+    rule = GroupingRule(thresholds=(0.5,), kind="quantile")
+    labels = torch.arange(60) % CLASSES
+    group = Grouper(drawn.graph(), rule)(labels).group
+    assert 0 < int(group.sum()) <= 30
+
+
+def test_nobody_is_confused_where_all_agree():
+    drawn = drawn_graph(0)
+    for guidance in ("nc", "nh"):
+        rule = GroupingRule(guidance=guidance, thresholds=(0.0,))
+        found = Grouper(drawn.graph(), rule)(torch.ones(13, dtype=torch.int64))
+        assert not found.group.any()
+        assert not found.confusion.any()
+
+
+def test_the_start_is_the_first_group_for_all():
+    start = Grouping.start(4)
+    assert start.group.tolist() == [0, 0, 0, 0]
+    assert start.confusion.tolist() == [0, 0, 0, 0]
+
+
+def test_the_number_of_classes_is_wanted_where_the_graph_has_none():
+    graph = Graph.from_edge_index(np.array([[0], [1]]), require_labels=False)
+    with pytest.raises(InputError, match="num_classes"):
+        Grouper(graph, GroupingRule())
+    assert Grouper(graph, GroupingRule(), num_classes=2)(torch.tensor([0, 1])).group.tolist() == [
+        0,
+        1,
+    ]

@@ -1,0 +1,105 @@
+"""What a model sees of a graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from drawn_graphs import drawn_graph
+from scipy.sparse import csr_array
+from torch_geometric.transforms import NormalizeFeatures
+
+from ncgnn.errors import InputError
+from ncgnn.graph import Graph
+from ncgnn.graph.sparse import ConstantSparse, gcn_normalised
+from ncgnn.nn._inputs import SPARSE_COST, GraphInputs, cost, select_rows
+
+
+def with_features(features):
+    return Graph.from_edge_index(
+        np.array([[0, 1], [1, 2]]), features=features, require_labels=False
+    )
+
+
+def features_with(count, shape=(10, 21)):
+    """Features with a number of entries that are not zero."""
+    flat = np.zeros(shape[0] * shape[1], dtype=np.float32)
+    flat[np.random.default_rng(0).permutation(len(flat))[:count]] = 2
+    return flat.reshape(shape)
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+@pytest.mark.parametrize("distance", [-1, 0, 1])
+def test_features_are_kept_in_the_form_that_multiplies_faster(form, distance):
+    features = features_with(int(210 / SPARSE_COST) + distance)
+    inputs = GraphInputs(with_features(form(features)))
+    assert isinstance(inputs.features, ConstantSparse) == (distance < 0)
+    assert torch.equal(inputs.dense_features, torch.from_numpy(features))
+    assert cost(inputs.features) <= 210
+    rows = torch.tensor([3, 0, 7])
+    selected = select_rows(inputs.features, rows)
+    dense = selected.to_dense() if isinstance(selected, ConstantSparse) else selected
+    assert torch.equal(dense, inputs.dense_features[rows])
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+@pytest.mark.parametrize("count", [20, 120])
+def test_row_scaling_is_that_of_pyg(form, count):
+    features = features_with(count)
+    features[0] *= 0.1  # a row with a sum below one
+    graph = with_features(form(features))
+    expected = NormalizeFeatures()(with_features(features).to_pyg()).x
+    found = GraphInputs(graph, scaling="row")
+    assert torch.allclose(found.dense_features, expected, atol=1e-7)
+    assert isinstance(found.features, ConstantSparse) == (count == 20)
+    assert torch.equal(GraphInputs(graph).dense_features, torch.from_numpy(features))
+
+
+def test_rows_without_features_stay_zero():
+    features = np.zeros((3, 2), dtype=np.float32)
+    assert torch.equal(
+        GraphInputs(with_features(features), scaling="row").dense_features, torch.zeros(3, 2)
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_everything_is_in_one_precision(dtype):
+    inputs = drawn_graph(0).inputs(dtype)
+    for matrix in (inputs.features, inputs.adjacency, inputs.looped_adjacency):
+        assert matrix.dtype == dtype
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_rows_of_the_adjacency_are_targets_and_loops_are_left_out(directed):
+    drawn = drawn_graph(1, directed=directed)
+    looped = torch.cat([drawn.edge_index, torch.tensor([[0, 4], [0, 4]])], dim=1)
+    inputs = GraphInputs(
+        Graph.from_edge_index(looped, features=drawn.X.numpy(), require_labels=False),
+        dtype=torch.float64,
+    )
+    assert torch.equal(inputs.adjacency.to_dense(), drawn.A)
+    eye = torch.eye(drawn.num_nodes, dtype=torch.float64)
+    assert torch.equal(inputs.looped_adjacency.to_dense(), drawn.A + eye)
+    assert torch.equal(inputs.everyone, torch.arange(drawn.num_nodes))
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_propagated_features_are_the_product(sparse):
+    drawn = drawn_graph(2, sparse=sparse)
+    inputs = drawn.inputs()
+    operator = gcn_normalised(inputs.adjacency)
+    product = inputs.propagated(operator, uses=10)
+    assert product is inputs.propagated(operator, uses=10)
+    dense = product.to_dense() if isinstance(product, ConstantSparse) else product
+    assert torch.allclose(dense, operator.to_dense() @ drawn.X)
+
+
+def test_a_graph_without_features_is_refused():
+    graph = Graph.from_edge_index(np.array([[0], [1]]), require_labels=False, name="bare")
+    with pytest.raises(InputError, match="'bare' has no features"):
+        GraphInputs(graph)
+
+
+def test_unknown_scaling_is_refused():
+    with pytest.raises(InputError, match="scaling is 'rows'"):
+        drawn_graph(0).inputs(scaling="rows")
