@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         neighborhood_entropy,
         node_homophily,
     )
+    from ncgnn.training import fit, load_run
 
 __all__ = [
     "AddNeighborhoodConfusion",
@@ -50,9 +51,11 @@ __all__ = [
     "duplication_rates",
     "edge_homophily",
     "error_lower_bound",
+    "fit",
     "generate",
     "label_informativeness",
     "load",
+    "load_run",
     "make_split",
     "neighborhood_class_distribution",
     "neighborhood_confusion",
@@ -64,12 +67,14 @@ __all__ = [
 
 _DATA = ("custom_split", "generate", "load", "make_split", "save", "split_report")
 _ERRORS = ("InputError", "NcgnnError", "NcgnnWarning")
-_HERE = ("__version__", "Graph", *_DATA, *_ERRORS)
+_TRAINING = ("fit", "load_run")
+_HERE = ("__version__", "Graph", *_DATA, *_ERRORS, *_TRAINING)
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {"Graph": "ncgnn.graph"}
     | dict.fromkeys(_DATA, "ncgnn.data")
     | dict.fromkeys(_ERRORS, "ncgnn.errors")
+    | dict.fromkeys(_TRAINING, "ncgnn.training")
     | {name: "ncgnn.metrics" for name in __all__ if name not in _HERE},
-    submodules=("data", "errors", "graph", "metrics", "report"),
+    submodules=("data", "errors", "graph", "metrics", "nn", "report", "testing", "training"),
 )

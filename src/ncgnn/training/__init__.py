@@ -1,0 +1,58 @@
+"""Training: the algorithm, runs that can be interrupted, and what comes of them."""
+
+from typing import TYPE_CHECKING
+
+from ncgnn._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from ncgnn.training._algorithm import State, Trainer, TrainingError
+    from ncgnn.training._config import DataConfig, ModelConfig, RunConfig, TrainingConfig
+    from ncgnn.training._fit import fit
+    from ncgnn.training._folder import RunFolder
+    from ncgnn.training._presets import has_preset, make_config, preset
+    from ncgnn.training._run import RunResult, train_run
+    from ncgnn.training._saved import TrainedModel, load_run
+    from ncgnn.training._scores import scores
+    from ncgnn.training._summary import Spread, Summary, summary
+    from ncgnn.training._tensors import DamagedFileError
+
+__all__ = [
+    "DamagedFileError",
+    "DataConfig",
+    "ModelConfig",
+    "RunConfig",
+    "RunFolder",
+    "RunResult",
+    "Spread",
+    "State",
+    "Summary",
+    "TrainedModel",
+    "Trainer",
+    "TrainingConfig",
+    "TrainingError",
+    "fit",
+    "has_preset",
+    "load_run",
+    "make_config",
+    "preset",
+    "scores",
+    "summary",
+    "train_run",
+]
+
+_MODULES = {
+    "_algorithm": ("State", "Trainer", "TrainingError"),
+    "_config": ("DataConfig", "ModelConfig", "RunConfig", "TrainingConfig"),
+    "_fit": ("fit",),
+    "_folder": ("RunFolder",),
+    "_presets": ("has_preset", "make_config", "preset"),
+    "_run": ("RunResult", "train_run"),
+    "_saved": ("TrainedModel", "load_run"),
+    "_scores": ("scores",),
+    "_summary": ("Spread", "Summary", "summary"),
+    "_tensors": ("DamagedFileError",),
+}
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names},
+)

@@ -1,0 +1,209 @@
+"""Algorithm 1 of "Clarify Confused Nodes via Separated Learning", from top to bottom.
+
+Neighborhood Confusion starts at 0, so that every node is in the low group. Each epoch takes one
+step on the training nodes and validates. Whenever validation accuracy reaches a new high, the
+model's predictions become pseudo-labels of all nodes, NC is counted among them, and the groups
+follow from it. Training ends after ``epochs`` epochs, or after ``patience`` epochs without a new
+high. What counts is the model of the best epoch together with the groups in force in that epoch.
+
+A model without groups is trained by the same loop; nothing is regrouped then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.autograd.graph import increment_version
+from torch.nn.functional import cross_entropy
+
+from ncgnn.errors import InputError, NcgnnError
+from ncgnn.nn._dropout import DropoutKey
+from ncgnn.nn._grouping import Grouper, Grouping
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ncgnn.data import Split
+    from ncgnn.nn._inputs import GraphInputs
+    from ncgnn.training._config import TrainingConfig
+
+Record = dict[str, Any]
+
+# The place of torch's own random numbers; models count their places from 0.
+_TORCH_PLACE = 1 << 16
+
+
+class TrainingError(NcgnnError):
+    """Training cannot go on."""
+
+
+@dataclass
+class State:
+    """Everything that training knows between two epochs.
+
+    Attributes:
+        epoch: Number of epochs done.
+        best_accuracy: Highest validation accuracy so far.
+        best_epoch: The epoch that reached it first.
+        grouping: NC and groups in force.
+        best_grouping: NC and groups in force in the best epoch.
+        best_weights: The model's parameters after the best epoch.
+    """
+
+    epoch: int = 0
+    best_accuracy: float = -1.0
+    best_epoch: int = -1
+    grouping: Grouping = field(default_factory=lambda: Grouping.start(0))
+    best_grouping: Grouping = field(default_factory=lambda: Grouping.start(0))
+    best_weights: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
+
+
+class Trainer:
+    """Trains one model on one split of one graph.
+
+    Args:
+        model: Called as ``model(inputs, group, key)``; ``model.rule`` says how nodes are grouped,
+            None means not at all.
+        inputs: The graph.
+        split: Training, validation and test nodes.
+        config: Learning rate, epochs, patience, seed.
+    """
+
+    def __init__(
+        self, model: Any, inputs: GraphInputs, split: Split, config: TrainingConfig
+    ) -> None:
+        if not len(split.train) or not len(split.val):
+            raise InputError("training needs training and validation nodes; the split lacks them.")
+        self.model, self.inputs, self.config = model, inputs, config
+        self.train, self.val, self.test = (
+            torch.from_numpy(part.copy()).to(inputs.device)
+            for part in (split.train, split.val, split.test)
+        )
+        if int(inputs.labels[torch.cat([self.train, self.val, self.test])].min()) < 0:
+            raise InputError("the split holds unlabelled nodes.")
+        self.optimizer = torch.optim.Adam(
+            model.parameters(),
+            lr=config.learning_rate,
+            weight_decay=config.weight_decay,
+            fused=inputs.device.type in ("cpu", "cuda"),
+        )
+        self.grouper = None
+        if model.rule is not None:
+            self.grouper = Grouper(inputs.graph, model.rule, inputs.num_classes)
+        start = Grouping.start(inputs.num_nodes)
+        self.state = State(grouping=start, best_grouping=start)
+
+    def run(self, after_epoch: Callable[[Record], None] | None = None) -> State:
+        """Train until the end, from wherever the state is.
+
+        Args:
+            after_epoch: Called with the record of every epoch, when the state is up to date.
+        """
+        share: Callable[[bool], None] = getattr(self.model, "share_products", lambda _: None)
+        share(True)  # the weights' changes are counted in _step
+        try:
+            while not self.finished:
+                record = self.epoch()
+                if after_epoch is not None:
+                    after_epoch(record)
+        finally:
+            share(False)
+        self.model.load_state_dict(self.state.best_weights)
+        return self.state
+
+    @property
+    def finished(self) -> bool:
+        """Whether all epochs are done or patience has run out."""
+        state, config = self.state, self.config
+        waited = state.epoch - 1 - state.best_epoch
+        return state.epoch >= config.epochs or (state.epoch > 0 and waited >= config.patience)
+
+    def epoch(self) -> Record:
+        """One training step, one validation, and new groups if validation reached a new high."""
+        state = self.state
+        loss = self._step()
+        logits = self._evaluate_with(state.grouping)
+        record = self._record(loss, logits)
+        if record["val_accuracy"] > state.best_accuracy:
+            state.best_accuracy, state.best_epoch = record["val_accuracy"], state.epoch
+            state.best_grouping = state.grouping
+            state.best_weights = _copied(self.model.state_dict(), state.best_weights)
+            if self.grouper is not None:
+                state.grouping = self.grouper(self._pseudo_labels(logits))
+        state.epoch += 1
+        return record
+
+    def _step(self) -> float:
+        """One step of Adam on the cross-entropy of the training nodes."""
+        key = DropoutKey(self.config.seed, self.state.epoch)
+        torch.manual_seed(key.at(_TORCH_PLACE) >> 1)  # for layers that draw numbers themselves
+        self.model.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        logits = self.model(self.inputs, self._group(self.state.grouping), key)
+        loss = cross_entropy(
+            logits.index_select(0, self.train), self.inputs.labels.index_select(0, self.train)
+        )
+        loss.backward()
+        self.optimizer.step()
+        increment_version(list(self.model.parameters()))
+        value = float(loss.detach())
+        if value != value or value in (float("inf"), float("-inf")):
+            raise TrainingError(
+                f"the loss is {value} in epoch {self.state.epoch}; lower learning_rate, or look "
+                "for huge values in the features."
+            )
+        return value
+
+    @torch.no_grad()
+    def _evaluate_with(self, grouping: Grouping) -> torch.Tensor:
+        """Logits of all nodes, with the given groups and without dropout."""
+        self.model.eval()
+        return self.model(self.inputs, self._group(grouping), None)
+
+    def _group(self, grouping: Grouping) -> torch.Tensor:
+        return grouping.group.to(self.inputs.device)
+
+    def _pseudo_labels(self, logits: torch.Tensor) -> torch.Tensor:
+        """Predictions of all nodes; labels of training nodes where the rule wants them."""
+        labels = logits.argmax(1)
+        if self.model.rule.known_labels:
+            labels[self.train] = self.inputs.labels[self.train]
+        return labels
+
+    def _record(self, loss: float, logits: torch.Tensor) -> Record:
+        right = logits.argmax(1) == self.inputs.labels
+        record: Record = {
+            "epoch": self.state.epoch,
+            "loss": loss,
+            "train_accuracy": _share(right, self.train),
+            "val_accuracy": _share(right, self.val),
+            "val_loss": float(
+                cross_entropy(
+                    logits.index_select(0, self.val), self.inputs.labels.index_select(0, self.val)
+                )
+            ),
+            "test_accuracy": _share(right, self.test) if len(self.test) else None,
+        }
+        if self.grouper is not None:
+            grouping, groups = self.state.grouping, len(self.model.rule.thresholds) + 1
+            record["mean_nc"] = float(grouping.confusion.mean())
+            record["group_sizes"] = torch.bincount(grouping.group, minlength=groups).tolist()
+            record["alpha"] = [float(a) for a in self.model.alpha.detach()]
+        return record
+
+
+def _share(right: torch.Tensor, nodes: torch.Tensor) -> float:
+    return int(right.index_select(0, nodes).sum()) / len(nodes)
+
+
+def _copied(
+    weights: Mapping[str, torch.Tensor], into: Mapping[str, torch.Tensor]
+) -> Mapping[str, torch.Tensor]:
+    """A copy of the weights, in the memory of the previous one if there is one."""
+    if not into:
+        return {name: value.detach().clone() for name, value in weights.items()}
+    for name, value in weights.items():
+        into[name].copy_(value)
+    return into

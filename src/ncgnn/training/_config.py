@@ -1,0 +1,133 @@
+"""The configuration of a run: typed, complete, and the same words everywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from ncgnn.nn._inputs import FeatureScaling
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DataConfig(_Section):
+    """Which graph, and how it is split.
+
+    Attributes:
+        dataset: A name that ``ncgnn datasets`` lists, or the path of an npz file.
+        split: Split family.
+        scaling: ``raw`` features, or ``row``: each row divided by its sum.
+    """
+
+    dataset: str
+    split: str = "stratified"
+    scaling: FeatureScaling = "raw"
+
+
+class TrainingConfig(_Section):
+    """How a model is trained.
+
+    Attributes:
+        learning_rate: Step size of Adam.
+        weight_decay: L2 penalty of all parameters.
+        epochs: Upper limit of the number of epochs.
+        patience: Epochs without a new best validation accuracy after which training ends.
+        seed: Of the split, of the first weights and of dropout.
+        device: Where tensors live.
+        precision: ``float32`` or ``float64``.
+    """
+
+    learning_rate: Positive = 0.01
+    weight_decay: NotNegative = 5e-4
+    epochs: Annotated[int, Field(ge=1)] = 500
+    patience: Annotated[int, Field(ge=1)] = 100
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
+    device: str = "cpu"
+    precision: Literal["float32", "float64"] = "float32"
+
+
+class ModelConfig(BaseModel):
+    """A model by name, with its own options beside it."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str
+
+    @field_validator("name")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        from ncgnn.nn._models import model_class
+
+        model_class(name)
+        return name
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the model."""
+        return dict(self.__pydantic_extra__ or {})
+
+
+class RunConfig(_Section):
+    """Everything that decides the outcome of one run."""
+
+    data: DataConfig
+    model: ModelConfig
+    training: TrainingConfig = TrainingConfig()
+
+    @property
+    def sha256(self) -> str:
+        """A hash of the configuration: equal configurations, equal hashes."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def name(self) -> str:
+        """The name of the run's folder."""
+        from pathlib import Path
+
+        graph = Path(self.data.dataset).stem
+        parts = (graph, self.model.name, self.data.split, f"s{self.training.seed}")
+        return f"{'-'.join(parts)}-{self.sha256[:10]}"
+
+
+def resolved(tree: dict[str, Any], where: str = "configuration") -> RunConfig:
+    """A configuration with every option filled in, from nested dictionaries.
+
+    Raises:
+        InputError: Names the field, what is wrong with it, and where it stands.
+    """
+    from pydantic import ValidationError
+
+    from ncgnn.errors import InputError, UnknownNameError
+    from ncgnn.nn._models import model_class
+
+    try:
+        config = RunConfig.model_validate(tree)
+    except ValidationError as error:
+        raise InputError(f"{where}: {_first_complaint(error)}") from None
+    try:
+        chosen = model_class(config.model.name).Options(**config.model.options)
+    except ValidationError as error:
+        raise InputError(f"{where}: model.{_first_complaint(error)}") from None
+    except UnknownNameError:
+        raise
+    options = {"name": config.model.name, **chosen.model_dump(mode="json")}
+    return config.model_copy(update={"model": ModelConfig(**options)})
+
+
+def _first_complaint(error: Any) -> str:
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"])
+    message = str(first["msg"]).removeprefix("Value error, ")
+    given = "" if isinstance(first.get("input"), dict) else f" (it is {first.get('input')!r})"
+    if first["type"] == "extra_forbidden":
+        return f"{field}: there is no such option."
+    return f"{field}: {message}{given}." if field else f"{message}."

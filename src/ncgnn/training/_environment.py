@@ -1,0 +1,49 @@
+"""What a result depends on beside its configuration."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+PACKAGES = ("ncgnn", "torch", "torch_geometric", "numpy", "scipy", "numba")
+
+
+def environment() -> dict[str, Any]:
+    """Versions, machine and threads."""
+    import torch
+
+    from ncgnn._compile import thread_count
+
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "torch_threads": torch.get_num_threads(),
+        "kernel_threads": thread_count(),
+        "cuda": torch.version.cuda,
+    }
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What has changed between two environments, in words."""
+    changed = [
+        f"{key}: {before.get(key)} then, {now.get(key)} now"
+        for key in now
+        if key != "packages" and before.get(key) != now.get(key)
+    ]
+    then, packages = before.get("packages", {}), now["packages"]
+    changed += [
+        f"{name}: {then.get(name)} then, {packages[name]} now"
+        for name in packages
+        if then.get(name) != packages[name]
+    ]
+    return changed
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,66 @@
+"""Training in one call, without a folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ncgnn.data import Split, make_split
+from ncgnn.errors import InputError
+from ncgnn.graph import as_graph
+from ncgnn.training._algorithm import Trainer
+from ncgnn.training._presets import make_config
+from ncgnn.training._run import graph_inputs, new_model
+from ncgnn.training._saved import TrainedModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ncgnn.graph import GraphLike
+    from ncgnn.training._algorithm import Record
+
+
+def fit(
+    graph: GraphLike,
+    model: str = "ncgcn",
+    *,
+    split: str | Split = "stratified",
+    seed: int = 0,
+    device: str = "cpu",
+    on_epoch: Callable[[Record], None] | None = None,
+    **settings: Any,
+) -> TrainedModel:
+    """Train a model on a graph and return its best epoch.
+
+    Args:
+        graph: Anything that :func:`ncgnn.graph.as_graph` takes, for example a PyG ``Data``.
+        model: A model's name, such as ``"ncgcn"``, ``"ncsage"``, ``"gcn"`` or ``"mlp"``.
+        split: A split family, or a split.
+        seed: Of a drawn split, of the first weights and of dropout.
+        device: Where tensors live.
+        on_epoch: Called with a record of every epoch.
+        **settings: Options by the names that TOML and ``--set`` use, for example ``hidden=64``,
+            ``learning_rate=0.01``, ``threshold=0.4``, ``scaling="row"``.
+
+    Example:
+        >>> import ncgnn
+        >>> trained = ncgnn.fit(ncgnn.load("digits"), "ncgcn", hidden=32, epochs=5)
+        >>> sorted(trained.evaluate()["scores"])
+        ['test', 'train', 'val']
+    """
+    graph = as_graph(graph)
+    family = split.family if isinstance(split, Split) else split
+    config = make_config(
+        dataset=graph.name, model=model, split=family, seed=seed, device=device, settings=settings
+    )
+    if isinstance(split, Split):
+        parts = split
+        if max(part.max(initial=-1) for part in (parts.train, parts.val, parts.test)) >= (
+            graph.num_nodes
+        ):
+            raise InputError("split: it holds nodes that the graph does not have.")
+    else:
+        parts = make_split(graph, family, seed, warn=False)
+    inputs = graph_inputs(config, graph)
+    trainer = Trainer(new_model(config, inputs), inputs, parts, config.training)
+    state = trainer.run(on_epoch)
+    return TrainedModel(trainer.model, inputs, parts, state.best_grouping, config)

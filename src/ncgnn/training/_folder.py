@@ -1,0 +1,130 @@
+"""The folder of one run: what is in it, and whether it can be trusted.
+
+======================  =======================================================================
+``config.toml``         the configuration with every option filled in
+``environment.json``    versions, machine, threads, hash of the graph
+``split.json``          the nodes of train, val and test, with their hash
+``metrics.jsonl``       one line per epoch
+``checkpoint.*``        the latest state of training, while it lasts
+``weights.safetensors`` the best epoch's weights, with the groups and NC in force
+``result.json``         scores and accuracy per group
+``timing.json``         how long it took
+``done.json``           the checksums of all these, written last
+======================  =======================================================================
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ncgnn._files import sha256_of_file, write_text
+from ncgnn.errors import InputError
+from ncgnn.training._config import RunConfig, resolved
+from ncgnn.training._tensors import DamagedFileError
+from ncgnn.training._toml import read_toml, to_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+CONFIG, ENVIRONMENT, SPLIT = "config.toml", "environment.json", "split.json"
+METRICS, CHECKPOINT, WEIGHTS = "metrics.jsonl", "checkpoint.safetensors", "weights.safetensors"
+RESULT, TIMING, DONE = "result.json", "timing.json", "done.json"
+_NEEDED = (CONFIG, ENVIRONMENT, SPLIT, METRICS, WEIGHTS, RESULT, TIMING)
+
+
+class RunFolder:
+    """Reads and writes the files of one run."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Write a JSON file atomically."""
+        write_text(self / name, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+    def read_json(self, name: str) -> Any:
+        """Read a JSON file; the error names it."""
+        try:
+            return json.loads((self / name).read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
+            raise DamagedFileError(f"{self / name}: cannot be read ({error}).") from None
+
+    def write_config(self, config: RunConfig) -> None:
+        """Write the configuration."""
+        write_text(self / CONFIG, to_toml(config.model_dump(mode="json")))
+
+    def read_config(self) -> RunConfig:
+        """Read the configuration."""
+        return resolved(read_toml(self / CONFIG), str(self / CONFIG))
+
+    def history(self) -> list[dict[str, Any]]:
+        """One record per epoch."""
+        return read_records(self / METRICS)
+
+    def mark_done(self) -> None:
+        """Write the completion marker with the checksums of everything else."""
+        names = sorted(
+            path.relative_to(self.path).as_posix()
+            for path in self.path.rglob("*")
+            if path.is_file() and not path.name.startswith((".", "events.")) and path.name != DONE
+        )
+        self.write_json(DONE, {"files": {name: sha256_of_file(self / name) for name in names}})
+
+    def is_done(self) -> bool:
+        """Whether the completion marker is there."""
+        return (self / DONE).is_file()
+
+    def check(self) -> None:
+        """Complain unless the run is complete and every file is as it was written."""
+        if not self.path.is_dir():
+            raise InputError(f"there is no run {self.path}; 'ncgnn train' makes one.")
+        if not self.is_done():
+            raise InputError(
+                f"{self.path} is not finished; the command that began it continues it."
+            )
+        stated = self.read_json(DONE).get("files", {})
+        for name in sorted({*stated, *_NEEDED}):
+            if not (self / name).is_file():
+                raise DamagedFileError(f"{self / name} is missing; train the run again.")
+            if sha256_of_file(self / name) != stated.get(name):
+                raise DamagedFileError(
+                    f"{self / name} has changed since it was written; train the run again."
+                )
+
+    @contextmanager
+    def lock(self) -> Generator[None]:
+        """Keep other processes out; the operating system lets go if this one dies."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            import fcntl
+        except ImportError:  # no such locks here: two commands on one run are the user's care
+            yield
+            return
+        with (self / ".lock").open("a") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InputError(f"another process is working on {self.path}.") from None
+            yield
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """Read JSON lines up to the first one that is not whole."""
+    records: list[dict[str, Any]] = []
+    if not path.is_file():
+        return records
+    for line in path.read_bytes().splitlines(keepends=True):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            break
+        if not line.endswith(b"\n"):
+            break
+        records.append(record)
+    return records

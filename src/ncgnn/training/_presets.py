@@ -1,0 +1,115 @@
+"""Configurations that ship with the package: the parameters that the paper found best."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from ncgnn.errors import InputError
+from ncgnn.training._config import DataConfig, RunConfig, TrainingConfig, resolved
+from ncgnn.training._toml import read_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+Tree = dict[str, Any]
+
+
+def preset(model: str, dataset: str) -> Tree:
+    """The shipped parameters of a model on a data set; what no file speaks of is left out."""
+    import tomllib
+
+    path = files("ncgnn.training") / "presets" / f"{model}.toml"
+    if not path.is_file():
+        return {}
+    tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    by_dataset = tree.pop("datasets", {})
+    return merged(tree, by_dataset.get(dataset, {}))
+
+
+def has_preset(model: str, dataset: str) -> bool:
+    """Whether parameters for exactly this data set are shipped."""
+    import tomllib
+
+    path = files("ncgnn.training") / "presets" / f"{model}.toml"
+    return path.is_file() and dataset in tomllib.loads(path.read_text(encoding="utf-8"))["datasets"]
+
+
+def make_config(
+    *,
+    dataset: str | None = None,
+    model: str | None = None,
+    split: str | None = None,
+    device: str | None = None,
+    seed: int | None = None,
+    config: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> RunConfig:
+    """Put a configuration together; what comes later wins.
+
+    Defaults, then the preset of model and data set, then the TOML file, then the arguments named
+    here, then ``settings``, whose keys are ``section.option``, or ``option`` alone where one
+    section only can have it.
+    """
+    where = "configuration" if config is None else str(config)
+    given = {} if config is None else _tables(read_toml(config), where)
+    named: Tree = {"data": {}, "model": {}, "training": {}}
+    for section, key, value in (
+        ("data", "dataset", dataset),
+        ("model", "name", model),
+        ("data", "split", split),
+        ("training", "device", device),
+        ("training", "seed", seed),
+    ):
+        if value is not None:
+            named[section][key] = value
+    tree = merged(given, named)
+    chosen = tree["model"].get("name", "ncgcn")
+    tree["model"]["name"] = chosen
+    if "dataset" not in tree["data"]:
+        raise InputError("say which graph: --dataset NAME, or dataset = … under [data].")
+    if chosen != given.get("model", {}).get("name", chosen):
+        # Options of the model that the file speaks of mean nothing to another one.
+        tree["model"] = {"name": chosen}
+    tree = merged(preset(chosen, str(tree["data"]["dataset"])), tree)
+    for key, value in (settings or {}).items():
+        section, option = _placed(key)
+        tree[section][option] = value
+    return resolved(tree, where)
+
+
+def merged(base: Tree, over: Tree) -> Tree:
+    """Two nested dictionaries in one; the second wins."""
+    result = deepcopy(base)
+    for key, value in over.items():
+        if isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key] = merged(result[key], value)
+        else:
+            result[key] = deepcopy(value)
+    return result
+
+
+def _tables(tree: Tree, where: str) -> Tree:
+    for key, value in tree.items():
+        if key not in RunConfig.model_fields:
+            known = ", ".join(RunConfig.model_fields)
+            raise InputError(f"{where}: there is no section [{key}]; known: {known}.")
+        if not isinstance(value, dict):
+            raise InputError(f"{where}: {key} must be a section, [{key}].")
+    return tree
+
+
+def _placed(key: str) -> tuple[str, str]:
+    """Section and option of a setting's key."""
+    section, dot, option = key.partition(".")
+    if dot:
+        if section not in RunConfig.model_fields:
+            known = ", ".join(RunConfig.model_fields)
+            raise InputError(f"--set {key}: there is no section '{section}'; known: {known}.")
+        return section, option
+    for name, kind in (("data", DataConfig), ("training", TrainingConfig)):
+        if key in kind.model_fields:
+            return name, key
+    return "model", key

@@ -1,0 +1,266 @@
+"""One run from its configuration to its folder, whatever interrupts it on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ncgnn._files import write_text
+from ncgnn.data import Split, load, make_split
+from ncgnn.errors import InputError, NcgnnWarning
+from ncgnn.graph._fingerprint import fingerprint
+from ncgnn.nn._inputs import GraphInputs
+from ncgnn.nn._models import model_class
+from ncgnn.training import _folder as names
+from ncgnn.training._algorithm import Trainer
+from ncgnn.training._checkpoint import load_checkpoint, save_checkpoint
+from ncgnn.training._environment import differences, environment
+from ncgnn.training._evaluation import evaluation
+from ncgnn.training._folder import RunFolder, read_records
+from ncgnn.training._tensors import DamagedFileError, write_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ncgnn.graph import Graph
+    from ncgnn.training._algorithm import Record
+    from ncgnn.training._config import RunConfig
+
+#: Seconds between two checkpoints; a killed run loses at most that much work.
+CHECKPOINT_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run.
+
+    Attributes:
+        folder: Where it is.
+        config: Its configuration.
+        result: What ``result.json`` holds.
+        seconds: How long training took.
+        fresh: Whether it was trained now, and not found finished.
+    """
+
+    folder: Path
+    config: RunConfig
+    result: dict[str, Any]
+    seconds: float
+    fresh: bool
+
+
+def train_run(
+    config: RunConfig,
+    runs: Path,
+    *,
+    data_dir: Path | None = None,
+    graph: Graph | None = None,
+    on_epoch: Callable[[Record], None] | None = None,
+    before_done: Callable[[RunFolder], object] | None = None,
+    stop: Callable[[], bool] | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> RunResult:
+    """Train a run, continue one that was interrupted, or find it finished.
+
+    Args:
+        config: The configuration; the folder is named after it.
+        runs: Folder of all runs.
+        data_dir: Folder with npz files.
+        graph: The graph, if it is loaded already.
+        on_epoch: Called with the record of every epoch, old ones of a continued run included.
+        before_done: Called when all is written but the completion marker.
+        stop: Asked after every epoch; if it says yes, the state is saved and
+            ``KeyboardInterrupt`` raised.
+        checkpoint_seconds: Time between checkpoints.
+    """
+    folder = RunFolder(runs / config.name)
+    with folder.lock():
+        if folder.is_done():
+            finished = _finished(folder, config)
+            if finished is not None:
+                return finished
+        graph = load(config.data.dataset, data_dir) if graph is None else graph
+        job = _Job(config, folder, graph, checkpoint_seconds)
+        job.train(on_epoch, stop)
+        job.write_outcome()
+        if before_done is not None:
+            before_done(folder)
+        (folder / names.CHECKPOINT).unlink(missing_ok=True)
+        folder.mark_done()
+        result = folder.read_json(names.RESULT)
+        return RunResult(folder.path, config, result, job.seconds, fresh=True)
+
+
+def _finished(folder: RunFolder, config: RunConfig) -> RunResult | None:
+    """The result of a finished run; None if its files are damaged, so that it is trained again."""
+    try:
+        folder.check()
+        result = folder.read_json(names.RESULT)
+        seconds = float(folder.read_json(names.TIMING)["seconds"])
+    except DamagedFileError as error:
+        warnings.warn(f"{error} It is trained again now.", NcgnnWarning, stacklevel=3)
+        (folder / names.DONE).unlink()
+        (folder / names.CHECKPOINT).unlink(missing_ok=True)
+        return None
+    return RunResult(folder.path, config, result, seconds, fresh=False)
+
+
+class _Job:
+    def __init__(
+        self, config: RunConfig, folder: RunFolder, graph: Graph, checkpoint_seconds: float
+    ) -> None:
+        self.config, self.folder, self.graph = config, folder, graph
+        self.checkpoint_seconds = checkpoint_seconds
+        self.seconds = 0.0
+        self.split = make_split(graph, config.data.split, config.training.seed, warn=False)
+        self.inputs = graph_inputs(config, graph)
+        self.trainer = self._new_trainer()
+        self._write_origin()
+
+    def _new_trainer(self) -> Trainer:
+        model = new_model(self.config, self.inputs)
+        return Trainer(model, self.inputs, self.split, self.config.training)
+
+    def _write_origin(self) -> None:
+        """Write what the run starts from, or check that a continued one starts from the same."""
+        folder, graph_hash = self.folder, fingerprint(self.graph)
+        now = environment() | {"graph_sha256": graph_hash}
+        if (folder / names.CHECKPOINT).is_file() and (folder / names.ENVIRONMENT).is_file():
+            before = folder.read_json(names.ENVIRONMENT)
+            if before.get("graph_sha256") != graph_hash:
+                raise InputError(
+                    f"{self.config.data.dataset} has changed since {folder.path} was begun; remove "
+                    "that folder, or name another with --runs."
+                )
+            changed = differences(before, now)
+            if changed:
+                warnings.warn(
+                    f"{folder.path} continues in another environment, so its numbers may differ "
+                    f"in the last digits ({'; '.join(changed)}).",
+                    NcgnnWarning,
+                    stacklevel=4,
+                )
+            if Split.load(folder / names.SPLIT).sha256 != self.split.sha256:
+                raise InputError(f"{folder / names.SPLIT} is not the split of this run.")
+            return
+        folder.write_config(self.config)
+        folder.write_json(names.ENVIRONMENT, now)
+        self.split.save(folder / names.SPLIT)
+
+    def train(
+        self,
+        on_epoch: Callable[[Record], None] | None = None,
+        stop: Callable[[], bool] | None = None,
+    ) -> None:
+        """Train from the latest checkpoint, or from the start."""
+        records = self._resume()
+        for record in records if on_epoch is not None else ():
+            on_epoch(record)  # type: ignore[misc]
+        started, saved, before = time.perf_counter(), time.perf_counter(), self.seconds
+        with (self.folder / names.METRICS).open("ab") as stream:
+
+            def checkpoint() -> None:
+                stream.flush()
+                os.fsync(stream.fileno())
+                self.seconds = before + time.perf_counter() - started
+                about = {"seconds": self.seconds}
+                save_checkpoint(self.folder / names.CHECKPOINT, self.trainer, about)
+
+            def after_epoch(record: Record) -> None:
+                nonlocal saved
+                stream.write(_line(record))
+                if on_epoch is not None:
+                    on_epoch(record)
+                stopped = stop is not None and stop()
+                if stopped or time.perf_counter() - saved >= self.checkpoint_seconds:
+                    checkpoint()
+                    saved = time.perf_counter()
+                if stopped:
+                    raise KeyboardInterrupt
+
+            self.trainer.run(after_epoch)
+            self.seconds = before + time.perf_counter() - started
+
+    def _resume(self) -> list[Record]:
+        """Go back to the latest checkpoint, and return the records up to it."""
+        path = self.folder / names.CHECKPOINT
+        records: list[Record] = []
+        if path.is_file():
+            try:
+                records = read_records(self.folder / names.METRICS)
+                about = load_checkpoint(path, self.trainer)
+                if len(records) < self.trainer.state.epoch:
+                    raise DamagedFileError(f"{self.folder / names.METRICS} has lost lines.")
+                self.seconds = float(about["seconds"])
+            except DamagedFileError as error:
+                warnings.warn(f"{error} Training starts anew.", NcgnnWarning, stacklevel=4)
+                records = []
+                path.unlink()
+                self.trainer = self._new_trainer()
+        records = records[: self.trainer.state.epoch]
+        write_text(self.folder / names.METRICS, "".join(_line(r).decode() for r in records))
+        return records
+
+    def write_outcome(self) -> None:
+        """Write weights, scores and times."""
+        state, folder = self.trainer.state, self.folder
+        tensors = {f"model.{name}": value for name, value in state.best_weights.items()}
+        tensors["confusion"] = state.best_grouping.confusion
+        tensors["group"] = state.best_grouping.group
+        about = {"model": self.config.model.name, "epoch": state.best_epoch}
+        write_tensors(folder / names.WEIGHTS, tensors, about)
+        outcome = evaluation(self.trainer.model, self.inputs, self.split, state.best_grouping)
+        head = {
+            "dataset": self.config.data.dataset,
+            "graph": self.graph.name,
+            "model": self.config.model.name,
+            "split": self.config.data.split,
+            "split_sha256": self.split.sha256,
+            "seed": self.config.training.seed,
+            "best_epoch": state.best_epoch,
+            "epochs": state.epoch,
+        }
+        folder.write_json(names.RESULT, head | outcome)
+        timing = {"seconds": self.seconds, "seconds_per_epoch": self.seconds / state.epoch}
+        folder.write_json(names.TIMING, timing)
+
+
+def graph_inputs(config: RunConfig, graph: Graph) -> GraphInputs:
+    """The graph as the run's model sees it."""
+    return GraphInputs(
+        graph,
+        device=_device(config.training.device),
+        dtype=getattr(torch, config.training.precision),
+        scaling=config.data.scaling,
+    )
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise InputError(
+            f"device is '{name}', which is not to be had here; cpu always is."
+        ) from None
+    return device
+
+
+def new_model(config: RunConfig, inputs: GraphInputs) -> Any:
+    """The run's model with its first weights, which depend on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.training.seed)
+        kind = model_class(config.model.name)
+        model = kind(inputs.num_features, inputs.num_classes, **config.model.options)
+    return model.to(device=inputs.device, dtype=inputs.dtype)
+
+
+def _line(record: Record) -> bytes:
+    return (json.dumps(record, allow_nan=False) + "\n").encode()

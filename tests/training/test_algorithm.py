@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tiny import tiny_config
+
+import ncgnn
+from ncgnn.data import Split
+from ncgnn.errors import InputError
+from ncgnn.nn import GraphInputs, Grouper
+from ncgnn.training import Trainer, TrainingConfig, TrainingError
+from ncgnn.training._run import graph_inputs, new_model
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return ncgnn.load("digits")
+
+
+def trainer_of(graph, model="ncgcn", **settings):
+    config = tiny_config(model, **settings)
+    inputs = graph_inputs(config, graph)
+    split = ncgnn.make_split(graph, "stratified", 0)
+    return Trainer(new_model(config, inputs), inputs, split, config.training)
+
+
+def test_nobody_is_confused_before_the_first_epoch(digits):
+    trainer = trainer_of(digits)
+    assert not trainer.state.grouping.confusion.any()
+    assert not trainer.state.grouping.group.any()
+
+
+def test_groups_change_on_a_new_high_of_validation_and_only_then(digits):
+    trainer = trainer_of(digits, epochs=60, learning_rate=0.05, threshold=0.2)
+    best, changed = -1.0, 0
+    while not trainer.finished:
+        before = trainer.state.grouping
+        record = trainer.epoch()
+        new_high = record["val_accuracy"] > best
+        best = max(best, record["val_accuracy"])
+        assert (trainer.state.grouping is not before) == new_high
+        changed += int(not torch.equal(trainer.state.grouping.group, before.group))
+    assert 0 < trainer.state.best_epoch < 59, "no epoch without a new high: nothing was tested"
+    assert changed
+
+
+def test_nc_is_counted_among_predictions_of_all_nodes(digits):
+    trainer = trainer_of(digits)
+    trainer.epoch()
+    predictions = trainer._evaluate_with(trainer.state.best_grouping).argmax(1)
+    expected = Grouper(digits, trainer.model.rule)(predictions)
+    torch.testing.assert_close(trainer.state.grouping.confusion, expected.confusion)
+    assert torch.equal(trainer.state.grouping.group, expected.group)
+
+
+def test_known_labels_replace_predictions_of_training_nodes(digits):
+    trainer = trainer_of(digits, known_labels=True)
+    logits = torch.zeros(digits.num_nodes, 10)
+    labels = trainer._pseudo_labels(logits)
+    assert torch.equal(labels[trainer.train], trainer.inputs.labels[trainer.train])
+    assert not labels[trainer.test].any()
+
+
+def test_the_best_epoch_comes_back_with_the_groups_in_force_then(digits):
+    trainer = trainer_of(digits, epochs=20)
+    records = []
+    state = trainer.run(records.append)
+    best = max(range(len(records)), key=lambda i: (records[i]["val_accuracy"], -i))
+    assert state.best_epoch == best
+    assert (
+        records[best]["group_sizes"]
+        == torch.bincount(state.best_grouping.group, minlength=2).tolist()
+    )
+    right = trainer._evaluate_with(state.best_grouping).argmax(1) == trainer.inputs.labels
+    assert float(right[trainer.val].double().mean()) == records[best]["val_accuracy"]
+    assert float(right[trainer.test].double().mean()) == records[best]["test_accuracy"]
+
+
+def test_patience_counts_epochs_since_the_best_one(digits):
+    # Validation nodes of one class that the model answers from the first epoch on cannot improve.
+    trainer = trainer_of(digits, epochs=100, patience=5, learning_rate=1e-12)
+    records = []
+    state = trainer.run(records.append)
+    assert state.epoch == state.best_epoch + 1 + 5
+    assert len(records) == state.epoch
+
+
+def test_test_labels_influence_nothing_but_test_scores(digits):
+    split = ncgnn.make_split(digits, "stratified", 0)
+    shuffled = digits.labels.copy()
+    shuffled[split.test] = np.random.default_rng(0).permutation(shuffled[split.test])
+    weights = []
+    for graph in (digits, digits.with_labels(shuffled)):
+        config = tiny_config(epochs=8)
+        inputs = graph_inputs(config, graph)
+        trainer = Trainer(new_model(config, inputs), inputs, split, config.training)
+        records = []
+        trainer.run(records.append)
+        weights.append((trainer.model.state_dict(), [r["val_accuracy"] for r in records]))
+    assert weights[0][1] == weights[1][1]
+    for name, value in weights[0][0].items():
+        assert torch.equal(value, weights[1][0][name]), name
+
+
+@pytest.mark.parametrize("model", ["gcn", "sage", "mlp"])
+def test_the_same_loop_trains_models_without_groups(digits, model):
+    trainer = trainer_of(digits, model, epochs=100, hidden=64, learning_rate=0.01, dropout=0.0)
+    records = []
+    trainer.run(records.append)
+    assert "mean_nc" not in records[0]
+    assert max(r["val_accuracy"] for r in records) > 0.85
+
+
+def test_same_configuration_same_weights_bit_for_bit(digits):
+    one, other = trainer_of(digits), trainer_of(digits)
+    one.run()
+    torch.manual_seed(99)  # the state of torch's own generator must play no part
+    other.run()
+    for name, value in one.model.state_dict().items():
+        assert torch.equal(value, other.model.state_dict()[name]), name
+
+
+def test_another_seed_gives_other_weights(digits):
+    one, other = trainer_of(digits), trainer_of(digits, seed=1)
+    one.run(), other.run()
+    assert not torch.equal(one.model.raw, other.model.raw)
+
+
+def test_training_without_sharing_products_is_the_same(digits):
+    shared, plain = trainer_of(digits), trainer_of(digits)
+    plain.model.share_products = lambda active: None
+    shared.run(), plain.run()
+    for name, value in shared.model.state_dict().items():
+        assert torch.equal(value, plain.model.state_dict()[name]), name
+
+
+def test_a_loss_that_explodes_is_one_clear_error(digits):
+    features = digits.features.copy()
+    features[0, 0] = 3e38
+    graph = ncgnn.Graph.from_csr(
+        digits.indptr, digits.indices, labels=digits.labels, features=features
+    )
+    with pytest.raises(TrainingError, match="learning_rate"):
+        trainer_of(graph, epochs=20, learning_rate=10.0).run()
+
+
+def test_a_split_without_validation_nodes_is_refused(digits):
+    split = Split("custom", "custom", None, np.arange(10), np.arange(0), np.arange(20, 30))
+    model = new_model(tiny_config(), GraphInputs(digits))
+    with pytest.raises(InputError, match="validation"):
+        Trainer(model, GraphInputs(digits), split, TrainingConfig())

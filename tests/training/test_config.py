@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import pytest
+
+from ncgnn.errors import InputError, UnknownNameError
+from ncgnn.training import has_preset, make_config, preset
+from ncgnn.training._toml import read_setting, read_toml, to_toml
+
+DATASETS = [
+    "pubmed",
+    "photo",
+    "computers",
+    "coauthor-cs",
+    "coauthor-physics",
+    "cora-full",
+    "actor",
+    "penn94",
+    "chameleon-filtered",
+    "squirrel-filtered",
+]
+
+
+@pytest.mark.parametrize("model", ["ncgcn", "ncsage"])
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_every_dataset_of_the_paper_has_a_preset(model, dataset):
+    assert has_preset(model, dataset)
+    config = make_config(dataset=dataset, model=model)
+    assert config.training.epochs == 500
+    assert config.training.patience == 100
+    assert config.model.options["hidden"] == 512
+
+
+def test_presets_hold_the_papers_table():
+    pubmed = make_config(dataset="pubmed", model="ncgcn")
+    assert (pubmed.training.learning_rate, pubmed.training.weight_decay) == (0.1, 1e-4)
+    assert pubmed.model.options["dropout"] == [0.4, 0.3]
+    assert pubmed.model.options["threshold"] == [0.5]
+    assert pubmed.data.scaling == "row"
+    computers = make_config(dataset="computers", model="ncgcn").model.options
+    assert (computers["hops"], computers["self_loops"]) == (2, False)
+    squirrel = make_config(dataset="squirrel-filtered", model="ncsage")
+    assert squirrel.model.options["dropout"] == [0.8, 0.5]
+    assert squirrel.data.scaling == "raw"
+
+
+def test_a_graph_without_a_preset_gets_defaults():
+    assert not has_preset("ncgcn", "digits")
+    assert make_config(dataset="digits").training.learning_rate == 0.01
+    assert preset("mlp", "digits") == {}
+
+
+def test_what_comes_later_wins(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text(
+        '[data]\ndataset = "pubmed"\n[model]\nname = "ncgcn"\nhidden = 8\n'
+        "[training]\nlearning_rate = 0.2\nepochs = 7\n"
+    )
+    config = make_config(config=path, seed=3, settings={"training.epochs": 9, "threshold": 0.4})
+    assert config.model.options["hidden"] == 8  # the file, over the preset
+    assert config.training.learning_rate == 0.2
+    assert config.training.weight_decay == 1e-4  # the preset, over defaults
+    assert config.training.epochs == 9  # a setting, over the file
+    assert config.training.seed == 3
+    assert config.model.options["threshold"] == [0.4]
+
+
+def test_another_model_than_the_files_drops_the_files_model_options(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text('[data]\ndataset = "digits"\n[model]\nname = "ncgcn"\nhops = 2\n')
+    assert make_config(config=path, model="mlp").model.options == {"hidden": 512, "dropout": 0.5}
+
+
+def test_a_configuration_round_trips_through_toml(tmp_path):
+    config = make_config(dataset="digits", settings={"threshold": [0.2, 0.6], "dropout": 0.1})
+    path = tmp_path / "config.toml"
+    path.write_text(to_toml(config.model_dump(mode="json")))
+    again = make_config(config=path)
+    assert again == config
+    assert again.sha256 == config.sha256
+    assert again.model.options["dropout"] == [0.1, 0.1, 0.1]
+
+
+def test_equal_configurations_have_equal_names_and_others_not():
+    one = make_config(dataset="digits", settings={"hidden": 8})
+    assert one.name == make_config(dataset="digits", settings={"model.hidden": 8}).name
+    assert one.name != make_config(dataset="digits", settings={"hidden": 9}).name
+    assert one.name != make_config(dataset="digits", seed=1, settings={"hidden": 8}).name
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"foo": 1}, "model.foo: there is no such option"),
+        ({"training.foo": 1}, "training.foo: there is no such option"),
+        ({"nothing.foo": 1}, "no section 'nothing'"),
+        ({"training.epochs": 0}, "training.epochs"),
+        ({"learning_rate": -1}, "training.learning_rate"),
+        ({"dropout": 1.0}, "model.dropout"),
+        ({"dropout": [0.1, 0.2, 0.3]}, "3 rates for 2 groups"),
+        ({"threshold": [0.6, 0.2]}, "ascending"),
+        ({"threshold": 1.5}, "model.threshold"),
+        ({"separation": "sideways"}, "model.separation"),
+        ({"scaling": "log"}, "data.scaling"),
+    ],
+)
+def test_a_bad_option_is_named(settings, message):
+    with pytest.raises(InputError, match=message):
+        make_config(dataset="digits", settings=settings)
+
+
+def test_unknown_models_and_missing_graphs_are_named():
+    with pytest.raises(UnknownNameError, match="ncgcn"):
+        make_config(dataset="digits", model="ncgc")
+    with pytest.raises(InputError, match="--dataset"):
+        make_config()
+
+
+def test_a_bad_file_is_named(tmp_path):
+    with pytest.raises(InputError, match="no file"):
+        read_toml(tmp_path / "none.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[data\n")
+    with pytest.raises(InputError, match=r"broken.toml.*line 1"):
+        read_toml(broken)
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text("[optimiser]\nx = 1\n")
+    with pytest.raises(InputError, match=r"wrong.toml.*\[optimiser\]"):
+        make_config(config=wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a.b=1", ("a.b", 1)),
+        ("a=0.5", ("a", 0.5)),
+        ("a=true", ("a", True)),
+        ("a=[0.1, 0.2]", ("a", [0.1, 0.2])),
+        ("separation=target-only", ("separation", "target-only")),
+        ('a="x y"', ("a", "x y")),
+    ],
+)
+def test_settings_are_read_as_toml_or_words(text, expected):
+    assert read_setting(text) == expected
+
+
+def test_a_setting_without_a_value_is_refused():
+    with pytest.raises(InputError, match="key=value"):
+        read_setting("epochs")

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from tiny import tiny_config
+
+import ncgnn
+from ncgnn.data import Split
+from ncgnn.errors import InputError, NcgnnWarning
+from ncgnn.training import DamagedFileError, RunFolder, load_run, train_run
+
+COMPARED = ("metrics.jsonl", "result.json", "weights.safetensors", "config.toml", "split.json")
+
+
+def contents(folder):
+    return {name: (folder / name).read_bytes() for name in COMPARED}
+
+
+class InterruptedRunError(Exception):
+    pass
+
+
+def interrupt_at(epoch):
+    def on_epoch(record):
+        if record["epoch"] == epoch:
+            raise InterruptedRunError
+
+    return on_epoch
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return train_run(tiny_config(), tmp_path_factory.mktemp("runs"))
+
+
+def test_a_run_is_a_folder_with_everything_in_it(undisturbed):
+    folder = undisturbed.folder
+    names = {path.name for path in folder.iterdir()}
+    assert {*COMPARED, "environment.json", "timing.json", "done.json"} <= names
+    assert "checkpoint.safetensors" not in names
+    environment = json.loads((folder / "environment.json").read_text())
+    assert torch.__version__.startswith(environment["packages"]["torch"].split("+")[0])
+    assert environment["torch_threads"] >= 1
+    assert len(environment["graph_sha256"]) == 64
+    history = RunFolder(folder).history()
+    assert [record["epoch"] for record in history] == list(range(12))
+    result = undisturbed.result
+    assert result["scores"]["val"]["accuracy"] == history[result["best_epoch"]]["val_accuracy"]
+    assert result["majority_baseline"] == pytest.approx(0.103, abs=0.01)
+    assert sum(part["nodes"] for part in result["accuracy_by_true_group"]) == 359
+
+
+def test_a_finished_run_is_found_not_repeated(undisturbed):
+    before = contents(undisturbed.folder)
+    again = train_run(tiny_config(), undisturbed.folder.parent)
+    assert not again.fresh
+    assert again.result == undisturbed.result
+    assert contents(undisturbed.folder) == before
+
+
+@pytest.mark.parametrize("epoch", [0, 4, 11])
+def test_an_interrupted_run_ends_as_if_nothing_had_happened(undisturbed, tmp_path, epoch):
+    with pytest.raises(InterruptedRunError):
+        train_run(tiny_config(), tmp_path, on_epoch=interrupt_at(epoch), checkpoint_seconds=0)
+    seen = []
+    result = train_run(tiny_config(), tmp_path, on_epoch=seen.append, checkpoint_seconds=0)
+    assert [record["epoch"] for record in seen] == list(range(12))
+    assert contents(result.folder) == contents(undisturbed.folder)
+
+
+def test_layers_that_draw_their_own_random_numbers_resume_exactly_too(tmp_path):
+    config = tiny_config("ncgat", epochs=6)
+    whole = train_run(config, tmp_path / "a")
+    with pytest.raises(InterruptedRunError):
+        train_run(config, tmp_path / "b", on_epoch=interrupt_at(3), checkpoint_seconds=0)
+    assert contents(train_run(config, tmp_path / "b").folder) == contents(whole.folder)
+
+
+def test_a_request_to_stop_saves_the_state_first(undisturbed, tmp_path):
+    seen = []
+    with pytest.raises(KeyboardInterrupt):
+        train_run(
+            tiny_config(),
+            tmp_path,
+            on_epoch=seen.append,
+            stop=lambda: len(seen) == 5,
+        )
+    assert (tmp_path / tiny_config().name / "checkpoint.safetensors").is_file()
+    result = train_run(tiny_config(), tmp_path)
+    assert contents(result.folder) == contents(undisturbed.folder)
+
+
+def test_lines_after_the_checkpoint_are_dropped_and_written_again(undisturbed, tmp_path):
+    with pytest.raises(InterruptedRunError):
+        train_run(tiny_config(), tmp_path, on_epoch=interrupt_at(5), checkpoint_seconds=0)
+    with (tmp_path / tiny_config().name / "metrics.jsonl").open("ab") as stream:
+        stream.write(b'{"epoch": 99, "torn')
+    result = train_run(tiny_config(), tmp_path)
+    assert contents(result.folder) == contents(undisturbed.folder)
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "lines"])
+def test_a_damaged_checkpoint_is_reported_and_training_starts_anew(undisturbed, tmp_path, damage):
+    with pytest.raises(InterruptedRunError):
+        train_run(tiny_config(), tmp_path, on_epoch=interrupt_at(5), checkpoint_seconds=0)
+    folder = tmp_path / tiny_config().name
+    checkpoint, metrics = folder / "checkpoint.safetensors", folder / "metrics.jsonl"
+    data = bytearray(checkpoint.read_bytes())
+    if damage == "flip":
+        data[-1] ^= 1
+    if damage == "cut":
+        del data[len(data) // 2 :]
+    checkpoint.write_bytes(data)
+    if damage == "lines":
+        metrics.write_text("")
+    with pytest.warns(NcgnnWarning, match="starts anew"):
+        result = train_run(tiny_config(), tmp_path)
+    assert contents(result.folder) == contents(undisturbed.folder)
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "metrics.jsonl", "result.json"])
+def test_a_damaged_finished_run_is_detected_and_trained_again(undisturbed, tmp_path, name):
+    first = train_run(tiny_config(), tmp_path)
+    path = first.folder / name
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DamagedFileError, match=name):
+        load_run(first.folder)
+    with pytest.warns(NcgnnWarning, match="trained again"):
+        again = train_run(tiny_config(), tmp_path)
+    assert again.fresh
+    assert contents(again.folder) == contents(undisturbed.folder)
+
+
+def test_a_graph_that_changed_is_not_silently_continued_on(tmp_path):
+    graph = ncgnn.load("digits")
+    with pytest.raises(InterruptedRunError):
+        train_run(tiny_config(), tmp_path, on_epoch=interrupt_at(3), checkpoint_seconds=0)
+    labels = graph.labels.copy()
+    labels[0] = 1 - labels[0]
+    with pytest.raises(InputError, match="has changed"):
+        train_run(tiny_config(), tmp_path, graph=graph.with_labels(labels))
+
+
+def test_another_environment_is_told(tmp_path):
+    with pytest.raises(InterruptedRunError):
+        train_run(tiny_config(), tmp_path, on_epoch=interrupt_at(3), checkpoint_seconds=0)
+    path = tmp_path / tiny_config().name / "environment.json"
+    changed = json.loads(path.read_text()) | {"python": "3.0"}
+    path.write_text(json.dumps(changed))
+    with pytest.warns(NcgnnWarning, match="python: 3.0 then"):
+        train_run(tiny_config(), tmp_path)
+
+
+def test_two_processes_do_not_work_on_one_run(tmp_path):
+    folder = RunFolder(tmp_path / tiny_config().name)
+    with folder.lock(), pytest.raises(InputError, match="another process"):
+        train_run(tiny_config(), tmp_path)
+
+
+def test_the_marker_is_written_after_everything_else(tmp_path):
+    def fail(folder):
+        assert not folder.is_done()
+        raise InterruptedRunError
+
+    with pytest.raises(InterruptedRunError):
+        train_run(tiny_config(), tmp_path, before_done=fail)
+    folder = tmp_path / tiny_config().name
+    assert (folder / "result.json").is_file()
+    with pytest.raises(InputError, match="not finished"):
+        load_run(folder)
+
+
+def test_a_loaded_run_predicts_what_was_measured(undisturbed):
+    trained = load_run(undisturbed.folder)
+    evaluated = json.loads(json.dumps(trained.evaluate()))
+    for key, value in evaluated.items():
+        assert undisturbed.result[key] == value, key
+    columns = trained.predictions()
+    test = columns["part"] == "test"
+    right = columns["predicted"] == columns["label"]
+    assert right[test].mean() == undisturbed.result["scores"]["test"]["accuracy"]
+    total = sum(columns[f"probability_{c}"] for c in range(10))
+    assert total == pytest.approx(1)
+    sizes = [(columns["group"] == name).sum() for name in ("low", "high")]
+    assert sizes == undisturbed.result["group_sizes"]
+
+
+def test_a_model_without_groups_predicts_with_nc_of_its_predictions(tmp_path):
+    run = train_run(tiny_config("gcn", epochs=3), tmp_path)
+    trained = load_run(run.folder)
+    columns = trained.predictions()
+    expected = ncgnn.neighborhood_confusion(trained.graph, columns["predicted"])
+    assert columns["nc"] == pytest.approx(expected)
+
+
+def test_fit_takes_a_pyg_data_and_a_split():
+    graph = ncgnn.load("digits")
+    split = ncgnn.make_split(graph, "stratified", 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NcgnnWarning)
+        trained = ncgnn.fit(graph.to_pyg(), "gcn", split=split, hidden=16, epochs=3)
+    assert trained.split is split
+    assert trained.probabilities().shape == (1797, 10)
+    assert trained.config.model.options["hidden"] == 16
+
+
+def test_fit_refuses_a_split_of_another_graph():
+    graph = ncgnn.load("digits")
+    split = Split("custom", "custom", None, np.array([0, 1]), np.array([2]), np.array([5000]))
+    with pytest.raises(InputError, match="does not have"):
+        ncgnn.fit(graph, "mlp", split=split, epochs=1)
