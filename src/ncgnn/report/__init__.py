@@ -12,27 +12,47 @@ if TYPE_CHECKING:
         theory_figure,
     )
     from ncgnn.report._html import html_report
-    from ncgnn.report._nodes import node_columns, write_nodes
+    from ncgnn.report._nodes import node_columns, write_nodes, write_table
+    from ncgnn.report._run_figures import curves_figure, groups_figure, interplay_figure
+    from ncgnn.report._run_html import run_report
+    from ncgnn.report._run_write import write_run_report
+    from ncgnn.report._tensorboard import EventWriter, write_events
     from ncgnn.report._terminal import analysis_tables
+    from ncgnn.report._training_tables import evaluation_tables, summary_table
     from ncgnn.report._write import write_analysis
 
 __all__ = [
+    "EventWriter",
     "analysis_tables",
     "class_figure",
+    "curves_figure",
     "distribution_figure",
+    "evaluation_tables",
+    "groups_figure",
     "html_report",
+    "interplay_figure",
     "node_columns",
+    "run_report",
     "save_figure",
+    "summary_table",
     "theory_figure",
     "write_analysis",
+    "write_events",
     "write_nodes",
+    "write_run_report",
+    "write_table",
 ]
 
 _MODULES = {
     "_figures": ("class_figure", "distribution_figure", "save_figure", "theory_figure"),
     "_html": ("html_report",),
-    "_nodes": ("node_columns", "write_nodes"),
+    "_nodes": ("node_columns", "write_nodes", "write_table"),
+    "_run_figures": ("curves_figure", "groups_figure", "interplay_figure"),
+    "_run_html": ("run_report",),
+    "_run_write": ("write_run_report",),
+    "_tensorboard": ("EventWriter", "write_events"),
     "_terminal": ("analysis_tables",),
+    "_training_tables": ("evaluation_tables", "summary_table"),
     "_write": ("write_analysis",),
 }
 __getattr__, __dir__ = lazy_exports(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's palette.
 BLUE, ORANGE, GREEN, VERMILION, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "font.size": 9,
@@ -43,7 +43,7 @@ def distribution_figure(analysis: Analysis) -> Figure:
     Learning"; dashed lines are the means. NH is that of the closed neighbourhood, as in the paper's
     table.
     """
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         panels = len(analysis.hops)
         figure = Figure(figsize=(1.2 + 3.4 * panels, 3.3), layout="constrained")
         axes = figure.subplots(1, panels, sharey=True, squeeze=False)[0]
@@ -81,7 +81,7 @@ def _histogram(
 
 def class_figure(analysis: Analysis) -> Figure:
     """With which classes the nodes of each class are connected, as shares of each row."""
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         pairs = analysis.class_pairs
         totals = pairs.sum(axis=1, keepdims=True)
         shares = np.divide(pairs, totals, out=np.full(pairs.shape, np.nan), where=totals > 0)
@@ -119,7 +119,7 @@ def theory_figure(classes: Sequence[int] = (2, 3, 5, 10, 15)) -> Figure:
     """
     if not 1 <= len(classes) <= 8:
         raise InputError(f"{len(classes)} numbers of classes were given; draw 1 to 8 of them.")
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure = Figure(figsize=(8, 3.2), layout="constrained")
         left, right = figure.subplots(1, 2)
         confusion = np.linspace(0, 1, 401)
@@ -153,7 +153,7 @@ def picture(figure: Figure, image_format: str, dpi: int = 160) -> bytes:
     stream = BytesIO()
     FigureCanvasAgg(figure)
     metadata: dict[str, Any] = {"Date": None} if image_format == "svg" else {}
-    with rc_context(_STYLE), warnings.catch_warnings():
+    with rc_context(STYLE), warnings.catch_warnings():
         # A script that the font lacks is drawn as boxes; the names are in the tables.
         warnings.filterwarnings("ignore", message="Glyph")
         figure.savefig(stream, format=image_format, dpi=dpi, metadata=metadata)

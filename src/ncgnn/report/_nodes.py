@@ -11,6 +11,7 @@ from ncgnn.errors import InputError
 from ncgnn.metrics import confusion_masks
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -49,13 +50,19 @@ def _names(numbers: NDArray[np.int64], names: tuple[str, ...]) -> NDArray[Any]:
 
 def write_nodes(analysis: Analysis, path: Path, table_format: TableFormat = "csv") -> Path:
     """Write the per-node table; undefined values are empty (CSV) or null (Parquet)."""
+    return write_table(node_columns(analysis), path, table_format)
+
+
+def write_table(
+    columns: Mapping[str, NDArray[Any]], path: Path, table_format: TableFormat = "csv"
+) -> Path:
+    """Write columns of equal length; NaN is empty (CSV) or null (Parquet)."""
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
 
     if table_format not in ("csv", "parquet"):
         raise InputError(f"format is '{table_format}'; choose csv or parquet.")
-    columns = node_columns(analysis)
     arrays = {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
     table = pa.table(arrays)
     with atomic_write(path) as stream:

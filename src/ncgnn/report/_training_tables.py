@@ -1,0 +1,91 @@
+"""Results of training as tables for the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from ncgnn.training import summary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ncgnn.training import RunConfig, RunResult, Spread
+
+_TITLES = {
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "balanced_accuracy": "balanced accuracy",
+    "auroc": "AUROC",
+    "calibration_error": "calibration error",
+}
+
+
+def summary_table(results: Sequence[RunResult]) -> Table:
+    """Mean ± standard deviation over seeds, beside what always answering one class would get."""
+    config, over = results[0].config, summary(results)
+    seeds = ", ".join(str(seed) for seed in over.seeds)
+    title = (
+        f"{config.model.name} on {config.data.dataset}, {config.data.split} split, seeds {seeds}"
+    )
+    table = _table(title)
+    table.add_row("validation accuracy", _percent(over.val_accuracy))
+    for name, spread in over.test.items():
+        table.add_row(f"test {_TITLES[name]}", _percent(spread), style=_style(name))
+    if over.majority_baseline is not None:
+        table.add_row("always the commonest test class", _percent(over.majority_baseline))
+    table.add_row("epochs", _spread(over.epochs, 1, ".0f"))
+    table.add_row("seconds", _spread(over.seconds, 1, ".1f"))
+    if over.never_evaluated:
+        classes = ", ".join(str(label) for label in over.never_evaluated)
+        table.add_row("classes never evaluated", classes)
+    return table
+
+
+def evaluation_tables(result: dict[str, Any], config: RunConfig) -> list[Table]:
+    """Scores of one run, and its accuracy where nodes are confused and where not."""
+    scores = Table(
+        "score",
+        *result["scores"],
+        title=escape(f"{config.model.name} on {config.data.dataset}, {config.data.split} split"),
+        title_justify="left",
+    )
+    for name, title in _TITLES.items():
+        values = [part[name] for part in result["scores"].values()]
+        if None not in values:
+            scores.add_row(title, *(f"{100 * v:.2f}" for v in values), style=_style(name))
+    groups = Table("test nodes", "number", "accuracy", title="Accuracy", title_justify="left")
+    for key in ("accuracy_by_true_group", "accuracy_by_group", "accuracy_by_nh_decile"):
+        for row in result.get(key, ()):
+            accuracy = f"{100 * row['accuracy']:.2f}"
+            groups.add_row(_part(key, row["part"], result), f"{row['nodes']:,}", accuracy)
+    return [scores, groups]
+
+
+def _part(key: str, part: int, result: dict[str, Any]) -> str:
+    if key == "accuracy_by_nh_decile":
+        return f"NH {part / 10:.1f} to {(part + 1) / 10:.1f}"
+    group = ("low", "high")[part] if len(result["thresholds"]) == 1 else str(part)
+    return f"NC of true labels: {group}" if "true" in key else f"estimated group: {group}"
+
+
+def _table(title: str) -> Table:
+    table = Table(title=escape(title), show_header=False, title_justify="left")
+    table.add_column()
+    table.add_column(justify="right")
+    return table
+
+
+def _style(name: str) -> str:
+    return "bold" if name == "accuracy" else ""
+
+
+def _percent(spread: Spread) -> str:
+    return _spread(spread, 100, ".2f")
+
+
+def _spread(spread: Spread, factor: float, form: str) -> str:
+    deviation = "" if spread.std is None else f" ± {factor * spread.std:{form}}"
+    return f"{factor * spread.mean:{form}}{deviation}"

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from test_run_figures import PLAIN, SEPARATED, made_history, made_result
+
+from ncgnn._files import write_text
+from ncgnn.report import run_report, write_run_report
+from ncgnn.report._run_html import run_page
+from ncgnn.report._run_words import RunFacts
+from ncgnn.training._folder import RunFolder
+from ncgnn.training._presets import make_config
+from ncgnn.training._run import train_run
+from ncgnn.training._tensors import DamagedFileError
+from ncgnn.training._toml import to_toml
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENVIRONMENT = {"python": "3.99.1", "packages": {"torch": "9.8.7"}, "cuda": None}
+
+
+def made_folder(
+    path: Path,
+    *,
+    separated: bool = True,
+    test: bool = True,
+    change: dict[str, Any] | None = None,
+) -> RunFolder:
+    folder = RunFolder(path / "run")
+    write_text(folder / "config.toml", to_toml(SEPARATED if separated else PLAIN))
+    folder.write_json("environment.json", ENVIRONMENT)
+    parts = {"train": list(range(5)), "val": [5, 6], "test": [7, 8, 9] if test else []}
+    folder.write_json("split.json", {"family": "stratified", "origin": "drawn", "seed": 7} | parts)
+    history = made_history(separated=separated, test=test)
+    write_text(folder / "metrics.jsonl", "".join(json.dumps(one) + "\n" for one in history))
+    folder.write_json("result.json", made_result(separated=separated, test=test) | (change or {}))
+    folder.write_json("timing.json", {"seconds": 12.345, "seconds_per_epoch": 0.00678})
+    return folder
+
+
+def rows_of(page: str) -> list[list[str]]:
+    """Every row of every table, as text."""
+    rows = re.findall(r"<tr>(.*?)</tr>", page)
+    cells = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in rows]
+    return [[html.unescape(cell) for cell in row] for row in cells]
+
+
+def words_of(folder: RunFolder) -> str:
+    """The report with other pictures, which take no time."""
+    names = ("curves", "interplay", "groups")
+    return run_page(RunFacts.read(folder), {name: name.encode() for name in names})
+
+
+def pictures_of(page: str) -> list[bytes]:
+    found = re.findall(r'src="data:image/png;base64,([^"]+)"', page)
+    return [base64.b64decode(data) for data in found]
+
+
+def test_report_states_what_was_run_and_the_scores(tmp_path: Path) -> None:
+    page = words_of(made_folder(tmp_path))
+    rows = rows_of(page)
+    for row in (
+        ["Data set", "tiny (tiny & <odd>)"],
+        ["Model", "ncgcn"],
+        ["Split family", "stratified (drawn)"],
+        ["Seed", "7"],
+        ["Split, SHA-256", "5" * 64],
+        ["train", "5", "0.111", "0.121", "0.131", "0.141", "0.151"],
+        ["validation", "2", "0.222", "0.232", "0.242", "0.252", "0.262"],
+        ["test", "3", "0.333", "0.343", "0.353", "0.363", "0.373"],
+        ["majority class of test", "3", "0.288", "", "", "", ""],
+        ["Training", "12.35 s"],
+        ["One epoch", "6.78 ms"],
+        ["python", "3.99.1"],
+        ["torch", "9.8.7"],
+        ["cuda", "–"],
+        ["model", "guidance", "nc"],
+    ):
+        assert row in rows, row
+    assert "AUROC" not in page
+    assert "<odd>" not in page
+    assert "Test accuracy 0.333" in page
+
+
+def test_report_shows_groups_and_alpha_of_the_best_epoch(tmp_path: Path) -> None:
+    page = words_of(made_folder(tmp_path))
+    rows = rows_of(page)
+    assert ["low NC", "1,800", "0.731", "1,290", "0.617"] in rows
+    assert ["high NC", "0", "0.269", "0", "–"] in rows
+    assert ["low NC", "1,234", "0.625"] in rows
+    assert "the mean estimated NC was 0.213" in page
+    assert "the mean NC (k=2) is 0.438" in page
+
+
+def test_report_of_a_plain_model_has_no_groups(tmp_path: Path) -> None:
+    page = run_report(made_folder(tmp_path, separated=False))
+    assert "estimated" not in page
+    assert "α" not in page
+    assert len(pictures_of(page)) == 2
+
+
+def test_report_shows_auroc_where_there_is_one(tmp_path: Path) -> None:
+    scores = made_result()["scores"]
+    scores["test"]["auroc"] = 0.876
+    rows = rows_of(words_of(made_folder(tmp_path, change={"scores": scores})))
+    assert ["train", "5", "0.111", "0.121", "0.131", "–", "0.141", "0.151"] in rows
+    assert ["test", "3", "0.333", "0.343", "0.353", "0.876", "0.363", "0.373"] in rows
+
+
+@pytest.mark.parametrize(
+    ("unseen", "sentence"),
+    [
+        ([], "Every class of the graph occurs"),
+        ([4], "Never evaluated, for no validation or test node has it: class 4."),
+        ([4, 11], "classes 4, 11."),
+    ],
+)
+def test_report_names_classes_that_are_never_evaluated(
+    tmp_path: Path, unseen: list[int], sentence: str
+) -> None:
+    assert sentence in words_of(made_folder(tmp_path, change={"never_evaluated": unseen}))
+
+
+def test_report_without_test_nodes(tmp_path: Path) -> None:
+    page = run_report(made_folder(tmp_path, test=False))
+    assert "Validation accuracy 0.222; the split has no test nodes." in page
+    assert "majority" not in page
+    assert ["low NC", "1,800", "0.731", "1,290", "0.617"] in rows_of(page)
+
+
+@pytest.mark.parametrize("separated", [True, False])
+def test_written_files_are_complete_and_reproducible(tmp_path: Path, separated: bool) -> None:
+    folder = made_folder(tmp_path, separated=separated)
+    before = {path.name for path in folder.path.iterdir()}
+    paths = write_run_report(folder)
+    first = {path: path.read_bytes() for path in paths}
+    names = ("curves", "interplay", "groups") if separated else ("curves", "groups")
+    files = [f"figures/{name}.{suffix}" for name in names for suffix in ("png", "svg")]
+    written = [path.relative_to(folder.path).as_posix() for path in paths]
+    assert written == ["report.html", *files]
+    assert {path.name for path in folder.path.iterdir()} == before | {"report.html", "figures"}
+    assert len(list((folder / "figures").iterdir())) == len(files)
+    page = first[folder / "report.html"].decode()
+    assert page == run_report(folder)
+    assert pictures_of(page) == [first[folder / f"figures/{name}.png"] for name in names]
+    assert all(first[folder / name].startswith(b"\x89PNG") for name in files[::2])
+    assert all(b"<svg" in first[folder / name] for name in files[1::2])
+    assert write_run_report(folder) == paths
+    assert {path: path.read_bytes() for path in paths} == first
+
+
+def test_a_run_without_result_is_named(tmp_path: Path) -> None:
+    folder = made_folder(tmp_path)
+    (folder / "result.json").unlink()
+    with pytest.raises(DamagedFileError, match=r"result\.json"):
+        write_run_report(folder)
+
+
+@pytest.mark.parametrize("model", ["ncgcn", "gcn"])
+def test_report_of_a_trained_run_is_part_of_it(tmp_path: Path, model: str) -> None:
+    settings = {"model.hidden": 16, "training.epochs": 5}
+    config = make_config(dataset="digits", model=model, settings=settings)
+    written: list[Path] = []
+    run = train_run(
+        config, tmp_path, before_done=lambda folder: written.extend(write_run_report(folder))
+    )
+    folder = RunFolder(run.folder)
+    folder.check()
+    done = folder.read_json("done.json")["files"]
+    assert {path.relative_to(run.folder).as_posix() for path in written} <= set(done)
+    page = (folder / "report.html").read_text()
+    rows = rows_of(page)
+    scores = run.result["scores"]["test"]
+    wanted = [f"{scores[key]:.3f}" for key in ("accuracy", "macro_f1", "balanced_accuracy")]
+    assert any(row[0] == "test" and row[2:5] == wanted for row in rows)
+    assert ["model", "hidden", "16"] in rows
+    assert ["training", "epochs", "5"] in rows
+    assert run.result["split_sha256"] in page
+    assert (folder / "figures" / "interplay.png").is_file() == (model == "ncgcn")
