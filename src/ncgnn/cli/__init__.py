@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ncgnn._version import __version__
-from ncgnn.cli import _analyze, _data
+from ncgnn.cli import _analyze, _data, _train, _use
 
 app = typer.Typer(
     name="ncgnn",
@@ -16,7 +16,16 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (_analyze.analyze, _data.datasets, _data.split, _data.generate, _analyze.theory):
+for command in (
+    _analyze.analyze,
+    _train.train,
+    _use.evaluate,
+    _use.predict,
+    _data.datasets,
+    _data.split,
+    _data.generate,
+    _analyze.theory,
+):
     app.command()(command)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,18 +12,12 @@ from ncgnn.cli._options import (
     DataDirOption,
     GraphArgument,
     JsonOption,
+    TableFormat,
     free_folder,
     one_clear_error,
     print_json,
     whole_numbers,
 )
-
-
-class TableFormat(StrEnum):
-    """Formats of the per-node table."""
-
-    csv = "csv"
-    parquet = "parquet"
 
 
 @one_clear_error

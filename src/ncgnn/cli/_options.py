@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
@@ -14,6 +15,14 @@ from ncgnn.errors import InputError, NcgnnError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+class TableFormat(StrEnum):
+    """Formats of per-node tables."""
+
+    csv = "csv"
+    parquet = "parquet"
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,6 +48,9 @@ SplitOption = Annotated[
     typer.Option(
         "--split", help="Split family: stratified, paper, published, planetoid or uniform."
     ),
+]
+RunsOption = Annotated[
+    Path, typer.Option("--runs", help="Folder of all runs, one folder in it per run.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]

@@ -1,0 +1,146 @@
+"""``ncgnn train``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ncgnn.cli._options import (
+    DataDirOption,
+    JsonOption,
+    RunsOption,
+    one_clear_error,
+    print_json,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    from ncgnn.training import RunConfig, RunResult
+
+
+@one_clear_error
+def train(
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="A name that 'ncgnn datasets' lists, or the path of an npz file."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="ncgcn (the default), ncsage, ncgat, ncgin, ncgraphconv, gcn, sage, mlp."
+        ),
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with the configuration.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="One option of the configuration, like training.epochs=200; may be repeated.",
+        ),
+    ] = None,
+    seeds: Annotated[
+        str, typer.Option(help="How many seeds, from 0 on; or a list of them, like 0,3,7.")
+    ] = "1",
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="Split family: stratified (the default), paper, published, planetoid or uniform."
+        ),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu (the default), cuda, mps.")] = None,
+    data_dir: DataDirOption = None,
+    runs: RunsOption = Path("runs"),
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write TensorBoard events while training.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Train a model, once per seed; a run that was interrupted goes on where it stopped.
+
+    Where no configuration says otherwise, a model uses the parameters that the paper found best
+    on a data set, and plain defaults on any other graph.
+    """
+    from ncgnn._memory import keep_freed_memory
+    from ncgnn.training import make_config
+    from ncgnn.training._toml import read_setting
+
+    chosen = dict(read_setting(text) for text in settings or [])
+    numbers = _seeds(seeds)
+    configs = [
+        make_config(
+            dataset=_located(dataset),
+            model=model,
+            split=split,
+            device=device,
+            seed=number,
+            config=config,
+            settings=chosen,
+        )
+        for number in numbers
+    ]
+    keep_freed_memory()
+    results = _train_all(configs, runs.expanduser(), data_dir, tensorboard)
+    if json:
+        print_json([_plain(result) for result in results])
+    else:
+        from rich.console import Console
+
+        from ncgnn.report import summary_table
+
+        Console().print(summary_table(results))
+    print(
+        "Results are in", *(f"  {result.folder}" for result in results), sep="\n", file=sys.stderr
+    )
+
+
+def _train_all(
+    configs: list[RunConfig], runs: Path, data_dir: Path | None, tensorboard: bool
+) -> list[RunResult]:
+    from ncgnn.cli._progress import RunProgress, stop_requests
+    from ncgnn.data import load
+    from ncgnn.report import write_run_report
+    from ncgnn.training import train_run
+
+    results: list[RunResult] = []
+    with RunProgress(configs[0]) as progress, stop_requests() as stop:
+        graph = load(configs[0].data.dataset, data_dir)
+        for config in configs:
+            folder = runs / config.name
+            with progress.run(config, folder if tensorboard else None) as on_epoch:
+                try:
+                    result = train_run(
+                        config,
+                        runs,
+                        graph=graph,
+                        on_epoch=on_epoch,
+                        before_done=write_run_report,
+                        stop=stop,
+                    )
+                except KeyboardInterrupt:
+                    progress.note(f"interrupted; the same command continues {folder}")
+                    raise typer.Exit(130) from None
+            progress.finished(result)
+            results.append(result)
+    return results
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    if "," not in text:
+        return tuple(range(whole_numbers(text, "--seeds")[0]))
+    return whole_numbers(text.strip(","), "--seeds", least=0)
+
+
+def _located(dataset: str | None) -> str | None:
+    """The absolute path of a file, so that the run can be used from any folder."""
+    if dataset is None:
+        return None
+    path = Path(dataset).expanduser()
+    return str(path.resolve()) if path.is_file() else dataset
+
+
+def _plain(result: RunResult) -> dict[str, Any]:
+    return {"folder": str(result.folder), "seconds": result.seconds, **result.result}
