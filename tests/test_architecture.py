@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = "ncgnn"
 SOURCE = Path(__file__).resolve().parents[1] / "src" / PACKAGE
-LAYERS = ("graph", "data", "metrics", "nn", "training", "experiments", "report", "cli")
+LAYERS = ("graph", "data", "metrics", "nn", "testing", "training", "experiments", "report", "cli")
 #: Modules of the root that speak for the whole package; all others in the root know no layer.
 FACADES = {"__init__", "__main__"}
 FREE_NAMES = {"__version__"}

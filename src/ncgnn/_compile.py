@@ -6,6 +6,7 @@ Floating-point results must not depend on the machine's mood, so ``fastmath`` is
 from __future__ import annotations
 
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
@@ -37,7 +38,18 @@ def _cached(function: Any) -> Any:
 
 def thread_count() -> int:
     """How many threads the parallel loops of this process use."""
+    _start_numba()
     return int(numba.get_num_threads())
+
+
+@cache
+def _start_numba() -> None:
+    """Ask numba for its threads once: that sets OpenMP's number, which is torch's, for everyone."""
+    torch = sys.modules.get("torch")
+    before = None if torch is None else torch.get_num_threads()
+    numba.get_num_threads()
+    if torch is not None:
+        torch.set_num_threads(before)
 
 
 def balanced_blocks(

@@ -48,7 +48,7 @@ def test_groups_change_on_a_new_high_of_validation_and_only_then(digits):
 def test_nc_is_counted_among_predictions_of_all_nodes(digits):
     trainer = trainer_of(digits)
     trainer.epoch()
-    predictions = trainer._evaluate_with(trainer.state.best_grouping).argmax(1)
+    predictions = trainer.logits(trainer.state.best_grouping).argmax(1)
     expected = Grouper(digits, trainer.model.rule)(predictions)
     torch.testing.assert_close(trainer.state.grouping.confusion, expected.confusion)
     assert torch.equal(trainer.state.grouping.group, expected.group)
@@ -72,7 +72,7 @@ def test_the_best_epoch_comes_back_with_the_groups_in_force_then(digits):
         records[best]["group_sizes"]
         == torch.bincount(state.best_grouping.group, minlength=2).tolist()
     )
-    right = trainer._evaluate_with(state.best_grouping).argmax(1) == trainer.inputs.labels
+    right = trainer.logits(state.best_grouping).argmax(1) == trainer.inputs.labels
     assert float(right[trainer.val].double().mean()) == records[best]["val_accuracy"]
     assert float(right[trainer.test].double().mean()) == records[best]["test_accuracy"]
 

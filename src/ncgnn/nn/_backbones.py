@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from ncgnn.nn._channels import LinearChannels
+from ncgnn.nn._channels import LinearChannels, identity
+from ncgnn.nn._inputs import SPARSE_COST
 from ncgnn.nn._operators import OPERATORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ncgnn.graph.sparse import ConstantSparse
     from ncgnn.nn._channels import Channel, Separation
     from ncgnn.nn._inputs import GraphInputs
+    from ncgnn.nn._operators import Operators
     from ncgnn.nn._products import SharedProducts
 
 
@@ -41,6 +44,15 @@ class Backbone(ABC):
     @abstractmethod
     def second(self, layer: Any, channel: Channel, hidden: torch.Tensor) -> torch.Tensor:
         """The second layer's rows for the channel's targets."""
+
+    @abstractmethod
+    def restricted(self, channel: Channel, places: torch.Tensor) -> Any:
+        """What the second layer works on where only some of the channel's targets are asked for.
+
+        Args:
+            channel: A channel for all its targets.
+            places: Which of them are asked for.
+        """
 
 
 class LinearLayer(nn.Module):
@@ -96,10 +108,30 @@ class LinearBackbone(Backbone):
     def second(self, layer: LinearLayer, channel: Channel, hidden: torch.Tensor) -> torch.Tensor:
         """Σ_t P_t · (H · W_t) + b."""
         parts = [
-            hidden @ weight if operator is None else operator @ (hidden @ weight)
+            _propagated(operator, hidden, weight)
             for operator, weight in zip(channel.second, layer.weights, strict=True)
         ]
         return _added(parts, layer.bias)
+
+    def restricted(self, channel: Channel, places: torch.Tensor) -> Operators:
+        """Rows of the operators."""
+        dtype = channel.first[0].constant.dtype
+        return tuple(
+            (operator or identity(len(channel.sources), places, dtype)).rows(places)
+            for operator in channel.second
+        )
+
+
+def _propagated(
+    operator: ConstantSparse | None, hidden: torch.Tensor, weight: torch.Tensor
+) -> torch.Tensor:
+    """P · H · W, in the cheaper of its two orders."""
+    if operator is None:
+        return hidden @ weight
+    (rows, columns), (width, out) = operator.shape, weight.shape
+    first = SPARSE_COST * operator.nnz * width + rows * width * out
+    last = SPARSE_COST * operator.nnz * out + columns * width * out
+    return (operator @ hidden) @ weight if first < last else operator @ (hidden @ weight)
 
 
 def _added(parts: list[torch.Tensor], bias: torch.Tensor | None) -> torch.Tensor:

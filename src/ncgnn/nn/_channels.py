@@ -122,6 +122,39 @@ def arrange(
     return Layout(group, channels, disjoint, pooled, None if disjoint else raw_features, position)
 
 
+def restricted(
+    layout: Layout, nodes: torch.Tensor, second_of: Callable[[Channel, torch.Tensor], Any]
+) -> Layout:
+    """The same layout where the rows of some nodes only are asked for.
+
+    Args:
+        layout: The layout for all nodes.
+        nodes: The nodes, each at most once.
+        second_of: What a channel's second layer works on if only some of its targets are asked
+            for, see :meth:`ncgnn.nn._backbones.Backbone.restricted`.
+    """
+    asked = torch.zeros_like(layout.group, dtype=torch.bool)
+    asked[nodes] = True
+    channels: list[Channel] = []
+    for channel in layout.channels:
+        # Channels that are not disjoint have all nodes as targets, in the order of ``nodes`` then.
+        places = nodes
+        if layout.disjoint:
+            places = torch.nonzero(asked.index_select(0, channel.targets)).flatten()
+        raw = channel.raw and Term(select_rows(channel.raw.constant, places))
+        targets, second = channel.targets.index_select(0, places), second_of(channel, places)
+        channels.append(Channel(channel.sources, targets, channel.first, second, raw))
+    position = None
+    if layout.disjoint:
+        places = torch.empty_like(layout.group)
+        ordered = torch.cat([channel.targets for channel in channels])
+        places[ordered] = torch.arange(len(ordered), device=ordered.device)
+        position = places.index_select(0, nodes)
+    raw = layout.raw and Term(select_rows(layout.raw.constant, nodes))
+    group = layout.group.index_select(0, nodes)
+    return Layout(group, tuple(channels), layout.disjoint, layout.pooled, raw, position)
+
+
 class LinearChannels:
     """Makes the channels of a GCN or SAGE backbone.
 
@@ -206,8 +239,9 @@ class LinearChannels:
     def _block(
         self, operator: ConstantSparse | None, rows: torch.Tensor, columns: torch.Tensor
     ) -> ConstantSparse:
-        whole = identity(self.inputs) if operator is None else operator
-        return whole.block(rows, columns)
+        if operator is None:
+            operator = identity(self.inputs.num_nodes, self.inputs.everyone, self.inputs.dtype)
+        return operator.block(rows, columns)
 
     def _mask(self, rows: torch.Tensor) -> torch.Tensor:
         mask = torch.zeros(self.inputs.num_nodes, dtype=torch.bool, device=self.inputs.device)
@@ -215,9 +249,8 @@ class LinearChannels:
         return mask
 
 
-def identity(inputs: GraphInputs) -> ConstantSparse:
-    """The identity matrix as an operator."""
-    ones = torch.ones(inputs.num_nodes, dtype=inputs.dtype, device=inputs.device)
-    starts = torch.arange(inputs.num_nodes + 1, device=inputs.device)
-    shape = (inputs.num_nodes, inputs.num_nodes)
-    return ConstantSparse.from_csr(starts, inputs.everyone, ones, shape=shape)
+def identity(size: int, like: torch.Tensor, dtype: torch.dtype) -> ConstantSparse:
+    """The identity matrix as an operator, on the device of another tensor."""
+    ones = torch.ones(size, dtype=dtype, device=like.device)
+    starts = torch.arange(size + 1, device=like.device)
+    return ConstantSparse.from_csr(starts, starts[:-1], ones, shape=(size, size))

@@ -27,9 +27,13 @@ class NodeClassifier(Protocol):
     rule: GroupingRule | None
 
     def __call__(
-        self, inputs: GraphInputs, group: torch.Tensor | None, key: DropoutKey | None
+        self,
+        inputs: GraphInputs,
+        group: torch.Tensor | None,
+        key: DropoutKey | None,
+        nodes: torch.Tensor | None,
     ) -> torch.Tensor:
-        """Logits of every node."""
+        """Logits of the given nodes, None = all."""
         ...
 
 

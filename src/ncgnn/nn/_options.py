@@ -16,7 +16,7 @@ Width = Annotated[int, Field(ge=1)]
 class Options(BaseModel):
     """Options that cannot be changed and know no other names."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
 
 class SeparatedOptions(Options):
@@ -25,7 +25,7 @@ class SeparatedOptions(Options):
     Attributes:
         hidden: Width of both layers.
         separation: Which messages pass between groups; see :mod:`ncgnn.nn._channels`.
-        dropout: Rate after the first layer per group, low NC first.
+        dropout: Rate after the first layer: one for all groups, or one per group, low NC first.
         readout_dropout: Rate before the last linear layer.
         self_loops: Whether every node is its own neighbour too.
         activation: Whether ReLU follows the second layer.
@@ -38,7 +38,7 @@ class SeparatedOptions(Options):
 
     hidden: Width = 512
     separation: Separation = "renormalised"
-    dropout: tuple[Rate, ...] = (0.5, 0.5)
+    dropout: tuple[Rate, ...] = (0.5,)
     readout_dropout: Rate = 0.5
     self_loops: bool = True
     activation: bool = False

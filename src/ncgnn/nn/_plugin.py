@@ -20,7 +20,7 @@ mode              edges of the first layer       edges of the second layer
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
@@ -99,6 +99,11 @@ class ConvBackbone(Backbone):
             padded = torch.cat([hidden, hidden.new_zeros(1, hidden.shape[1])])
             hidden = padded.index_select(0, given.gather)
         return _kept(_checked(layer(hidden, given.edges), hidden), given.keep)
+
+    def restricted(self, channel: Channel, places: torch.Tensor) -> ConvInput:
+        """The same input; fewer rows of the output count."""
+        given: ConvInput = channel.second
+        return replace(given, keep=places if given.keep is None else given.keep[places])
 
 
 class ConvChannels:

@@ -36,6 +36,19 @@ class Term:
         return self.constant.t() @ gradient
 
 
+def product(term: Term, weight: torch.Tensor) -> torch.Tensor:
+    """``term · weight``, differentiable in the weight."""
+    with torch.no_grad():
+        value = term.times(weight)
+    return _differentiable(value, term, weight)
+
+
+def _differentiable(value: torch.Tensor, term: Term, weight: torch.Tensor) -> torch.Tensor:
+    if not (weight.requires_grad and torch.is_grad_enabled()):
+        return value
+    return cast("torch.Tensor", _Known.apply(value, term, weight))
+
+
 class SharedProducts:
     """Products of terms with weights, kept while the weights stay the same.
 
@@ -63,9 +76,7 @@ class SharedProducts:
                 value = term.times(weight)
             if self.active:
                 self._kept[name] = (term, weight, weight._version, value)
-        if not (weight.requires_grad and torch.is_grad_enabled()):
-            return value
-        return cast("torch.Tensor", _Known.apply(value, term, weight))
+        return _differentiable(value, term, weight)
 
     def _known(self, name: str, term: Term, weight: torch.Tensor) -> torch.Tensor | None:
         if name not in self._kept:

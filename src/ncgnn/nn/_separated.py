@@ -9,12 +9,13 @@ from torch import nn
 
 from ncgnn.errors import InputError
 from ncgnn.nn._backbones import LinearBackbone
-from ncgnn.nn._channels import arrange, check_separation
+from ncgnn.nn._channels import check_separation
 from ncgnn.nn._dropout import relu_dropout
 from ncgnn.nn._inputs import GraphInputs
 from ncgnn.nn._mixing import mixed_relu_dropout
 from ncgnn.nn._plugin import ConvBackbone
-from ncgnn.nn._products import SharedProducts, Term
+from ncgnn.nn._prepared import Prepared
+from ncgnn.nn._products import SharedProducts, product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ncgnn.nn._channels import Layout, Separation
     from ncgnn.nn._dropout import DropoutKey
     from ncgnn.nn._plugin import LayerConstructor
+    from ncgnn.nn._products import Term
 
 BackboneName = Literal["gcn", "sage"]
 
@@ -106,18 +108,21 @@ class SeparatedGNN(nn.Module):
         inputs: GraphInputs | GraphLike,
         group: torch.Tensor | None = None,
         key: DropoutKey | None = None,
+        nodes: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Logits of every node [n, classes].
+        """Logits of every node [n, classes], or of the given nodes alone.
 
         Args:
             inputs: The graph; keep one :class:`GraphInputs` for many calls.
             group: Group of every node, 0 for the least confused; by default 0 for all.
             key: Seed and step of dropout; None outside training.
+            nodes: Whose logits are wanted, each at most once. The same numbers up to rounding, but
+                the second layer computes no others.
         """
         if not isinstance(inputs, GraphInputs):
             inputs = GraphInputs(inputs, device=self.raw.device, dtype=self.raw.dtype)
         with torch.inference_mode(False):  # what is kept serves later training too
-            layout = self._prepared.layout(inputs, self._checked(inputs, group))
+            layout = self._prepared.layout(inputs, self._checked(inputs, group), nodes)
         hidden = self._hidden(layout, key)
         if layout.pooled:
             hidden = [torch.cat(hidden)] * len(layout.channels)
@@ -129,7 +134,7 @@ class SeparatedGNN(nn.Module):
             passed = [torch.relu(rows) for rows in passed]
         if layout.disjoint:
             return self._read_disjoint(layout, passed, key)
-        return self._read_added(inputs, layout, passed, key)
+        return self._read_added(layout, passed, key)
 
     def share_products(self, active: bool) -> None:
         """Let neighbouring passes share products of weights; see :class:`SharedProducts`."""
@@ -165,25 +170,21 @@ class SeparatedGNN(nn.Module):
         alpha = self.alpha
         logits: list[torch.Tensor] = []
         for s, channel in enumerate(layout.channels):
-            raw = self._products.product(f"raw.{s}", cast("Term", channel.raw), self.raw)
+            raw = product(cast("Term", channel.raw), self.raw)
             weights = torch.stack([1 - alpha[s], alpha[s]]).expand(len(raw), 2)
             logits.append(self._read([raw, passed[s]], weights, channel.targets, key))
         position = cast("torch.Tensor", layout.position)
         return torch.cat(logits).index_select(0, position)
 
     def _read_added(
-        self,
-        inputs: GraphInputs,
-        layout: Layout,
-        passed: list[torch.Tensor],
-        key: DropoutKey | None,
+        self, layout: Layout, passed: list[torch.Tensor], key: DropoutKey | None
     ) -> torch.Tensor:
         """Nodes receive from several channels: add them up."""
-        raw = self._products.product("raw", cast("Term", layout.raw), self.raw)
+        raw = product(cast("Term", layout.raw), self.raw)
         alpha = self.alpha
         own = (1 - alpha).index_select(0, layout.group)[:, None]
         weights = torch.cat([own, alpha.expand(len(own), -1)], dim=1)
-        return self._read([raw, *passed], weights, inputs.everyone, key)
+        return self._read([raw, *passed], weights, layout.channels[0].targets, key)
 
     def _read(
         self,
@@ -195,37 +196,6 @@ class SeparatedGNN(nn.Module):
         place = None if key is None else key.at(self.num_groups)
         rate = self.readout_dropout
         return self.readout(mixed_relu_dropout(parts, weights, rate, place, nodes))
-
-
-class Prepared:
-    """The layout of the latest graph and grouping, rebuilt only when one of them changes."""
-
-    def __init__(self, backbone: Backbone, separation: Separation, num_groups: int) -> None:
-        self._parts = (backbone, separation, num_groups)
-        self._inputs: GraphInputs | None = None
-        self._layout: Layout | None = None
-
-    def layout(self, inputs: GraphInputs, group: torch.Tensor) -> Layout:
-        """The layout for a graph and the group of each node."""
-        backbone, separation, num_groups = self._parts
-        if inputs is not self._inputs:
-            self._channel_of = backbone.channels(inputs, separation, num_groups)
-            self._raw = Term(inputs.features)
-            self._inputs, self._layout = inputs, None
-        if separation == "none":
-            group = torch.zeros_like(group)
-        if self._layout is None or not torch.equal(self._layout.group, group):
-            self._layout = None  # free the memory before the new one is made
-            self._layout = arrange(
-                inputs, separation, group.clone(), num_groups, self._channel_of, self._raw
-            )
-        return self._layout
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Prepared:
-        return Prepared(*self._parts)
-
-    def __reduce__(self) -> tuple[type[Prepared], tuple[object, ...]]:
-        return Prepared, self._parts
 
 
 def _backbone(backbone: BackboneName | LayerConstructor, self_loops: bool) -> Backbone:

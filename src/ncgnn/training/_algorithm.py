@@ -7,10 +7,15 @@ follow from it. Training ends after ``epochs`` epochs, or after ``patience`` epo
 high. What counts is the model of the best epoch together with the groups in force in that epoch.
 
 A model without groups is trained by the same loop; nothing is regrouped then.
+
+Every pass computes the logits of those nodes alone that it needs: of training nodes for the loss
+(so that training accuracy is with dropout, before the step), of validation nodes for validation,
+and of all nodes only on a new high.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -64,8 +69,8 @@ class Trainer:
     """Trains one model on one split of one graph.
 
     Args:
-        model: Called as ``model(inputs, group, key)``; ``model.rule`` says how nodes are grouped,
-            None means not at all.
+        model: Called as ``model(inputs, group, key, nodes)``; ``model.rule`` says how nodes are
+            grouped, None means not at all.
         inputs: The graph.
         split: Training, validation and test nodes.
         config: Learning rate, epochs, patience, seed.
@@ -123,10 +128,14 @@ class Trainer:
     def epoch(self) -> Record:
         """One training step, one validation, and new groups if validation reached a new high."""
         state = self.state
-        loss = self._step()
-        logits = self._evaluate_with(state.grouping)
-        record = self._record(loss, logits)
+        record: Record = {"epoch": state.epoch, **self._step(), **self._validation()}
+        record["test_accuracy"] = None  # looked at where the model is, and nowhere else
+        if self.grouper is not None:
+            record |= self._groups_in_force()
         if record["val_accuracy"] > state.best_accuracy:
+            logits = self.logits(state.grouping)
+            if len(self.test):
+                record["test_accuracy"] = self._share_right(logits[self.test], self.test)
             state.best_accuracy, state.best_epoch = record["val_accuracy"], state.epoch
             state.best_grouping = state.grouping
             state.best_weights = _copied(self.model.state_dict(), state.best_weights)
@@ -135,32 +144,36 @@ class Trainer:
         state.epoch += 1
         return record
 
-    def _step(self) -> float:
+    def _step(self) -> Record:
         """One step of Adam on the cross-entropy of the training nodes."""
         key = DropoutKey(self.config.seed, self.state.epoch)
         torch.manual_seed(key.at(_TORCH_PLACE) >> 1)  # for layers that draw numbers themselves
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
-        logits = self.model(self.inputs, self._group(self.state.grouping), key)
-        loss = cross_entropy(
-            logits.index_select(0, self.train), self.inputs.labels.index_select(0, self.train)
-        )
+        logits = self.model(self.inputs, self._group(self.state.grouping), key, self.train)
+        loss = cross_entropy(logits, self.inputs.labels.index_select(0, self.train))
         loss.backward()
         self.optimizer.step()
         increment_version(list(self.model.parameters()))
         value = float(loss.detach())
-        if value != value or value in (float("inf"), float("-inf")):
+        if not math.isfinite(value):
             raise TrainingError(
                 f"the loss is {value} in epoch {self.state.epoch}; lower learning_rate, or look "
                 "for huge values in the features."
             )
-        return value
+        return {"loss": value, "train_accuracy": self._share_right(logits, self.train)}
+
+    def _validation(self) -> Record:
+        """Accuracy and loss of the validation nodes, with the groups in force."""
+        logits = self.logits(self.state.grouping, self.val)
+        loss = cross_entropy(logits, self.inputs.labels.index_select(0, self.val))
+        return {"val_accuracy": self._share_right(logits, self.val), "val_loss": float(loss)}
 
     @torch.no_grad()
-    def _evaluate_with(self, grouping: Grouping) -> torch.Tensor:
-        """Logits of all nodes, with the given groups and without dropout."""
+    def logits(self, grouping: Grouping, nodes: torch.Tensor | None = None) -> torch.Tensor:
+        """Logits of the given nodes, or of all, with the given groups and without dropout."""
         self.model.eval()
-        return self.model(self.inputs, self._group(grouping), None)
+        return self.model(self.inputs, self._group(grouping), None, nodes)
 
     def _group(self, grouping: Grouping) -> torch.Tensor:
         return grouping.group.to(self.inputs.device)
@@ -172,30 +185,17 @@ class Trainer:
             labels[self.train] = self.inputs.labels[self.train]
         return labels
 
-    def _record(self, loss: float, logits: torch.Tensor) -> Record:
-        right = logits.argmax(1) == self.inputs.labels
-        record: Record = {
-            "epoch": self.state.epoch,
-            "loss": loss,
-            "train_accuracy": _share(right, self.train),
-            "val_accuracy": _share(right, self.val),
-            "val_loss": float(
-                cross_entropy(
-                    logits.index_select(0, self.val), self.inputs.labels.index_select(0, self.val)
-                )
-            ),
-            "test_accuracy": _share(right, self.test) if len(self.test) else None,
+    def _groups_in_force(self) -> Record:
+        grouping, groups = self.state.grouping, len(self.model.rule.thresholds) + 1
+        return {
+            "mean_nc": float(grouping.confusion.mean()),
+            "group_sizes": torch.bincount(grouping.group, minlength=groups).tolist(),
+            "alpha": [float(a) for a in self.model.alpha.detach()],
         }
-        if self.grouper is not None:
-            grouping, groups = self.state.grouping, len(self.model.rule.thresholds) + 1
-            record["mean_nc"] = float(grouping.confusion.mean())
-            record["group_sizes"] = torch.bincount(grouping.group, minlength=groups).tolist()
-            record["alpha"] = [float(a) for a in self.model.alpha.detach()]
-        return record
 
-
-def _share(right: torch.Tensor, nodes: torch.Tensor) -> float:
-    return int(right.index_select(0, nodes).sum()) / len(nodes)
+    def _share_right(self, logits: torch.Tensor, nodes: torch.Tensor) -> float:
+        right = logits.argmax(1) == self.inputs.labels.index_select(0, nodes)
+        return int(right.sum()) / len(nodes)
 
 
 def _copied(

@@ -10,8 +10,8 @@ from torch import nn
 from ncgnn.nn._backbones import LinearBackbone, LinearLayer
 from ncgnn.nn._dropout import relu_dropout
 from ncgnn.nn._inputs import GraphInputs
+from ncgnn.nn._prepared import Prepared
 from ncgnn.nn._products import SharedProducts
-from ncgnn.nn._separated import Prepared
 
 if TYPE_CHECKING:
     from ncgnn.graph import GraphLike
@@ -56,17 +56,19 @@ class TwoLayerGNN(nn.Module):
         inputs: GraphInputs | GraphLike,
         group: torch.Tensor | None = None,
         key: DropoutKey | None = None,
+        nodes: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Logits of every node [n, classes]; ``group`` plays no part."""
+        """Logits of every node, or of the given ones, [n, classes]; ``group`` plays no part."""
         if not isinstance(inputs, GraphInputs):
             weight = self.first.weights[0]
             inputs = GraphInputs(inputs, device=weight.device, dtype=weight.dtype)
         with torch.inference_mode(False):  # what is kept serves later training too
-            layout = self._prepared.layout(inputs, torch.zeros_like(inputs.everyone))
+            layout = self._prepared.layout(inputs, torch.zeros_like(inputs.everyone), nodes)
         channel = layout.channels[0]
         before = self.backbone.first(self.first, channel, self._products, "first")
         hidden = relu_dropout(before, self.dropout, None if key is None else key.at(0))
-        return self.backbone.second(self.second, channel, hidden)
+        logits = self.backbone.second(self.second, channel, hidden)
+        return logits if layout.position is None else logits.index_select(0, layout.position)
 
     def share_products(self, active: bool) -> None:
         """Let neighbouring passes share products of weights; see :class:`SharedProducts`."""

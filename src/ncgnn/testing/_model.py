@@ -1,0 +1,162 @@
+"""What every model of nodes must hold to."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ncgnn.nn import DropoutKey
+from ncgnn.testing._cases import built, close, logits_of, random_case, require
+
+if TYPE_CHECKING:
+    from ncgnn.testing._cases import ModelBuilder
+
+_KEY = DropoutKey(seed=1, step=2)
+
+
+def check_model(build: ModelBuilder, *, seed: int = 0) -> None:
+    """Check a model that is called as ``model(inputs, group, key)``.
+
+    It must give logits of the right shape and precision for every group vector, also where groups
+    are empty; repeat them exactly for the same key; rename them when nodes are renamed; let
+    gradients reach all of its parameters; survive a round trip of its ``state_dict``; work without
+    gradients; and keep nothing of earlier groups.
+
+    Args:
+        build: Called as ``build(num_features, num_classes)``; gives a torch module. Where that has
+            an attribute ``num_groups``, it is called with so many groups, otherwise with two.
+        seed: Seed of graphs and parameters.
+
+    Raises:
+        AssertionError: With a sentence on the first thing that does not hold.
+    """
+    check_everything(ModelCase("the model", build, seed))
+
+
+@dataclass(frozen=True)
+class ModelCase:
+    """A model under test.
+
+    Attributes:
+        where: What messages call it.
+        build: Makes the model.
+        seed: Seed of graphs and parameters.
+    """
+
+    where: str
+    build: ModelBuilder
+    seed: int
+
+    def model(self, more: int = 0, dtype: torch.dtype = torch.float64) -> Any:
+        """A new model."""
+        return built(self.where, self.build, self.seed + more, dtype)
+
+    def same_as(self, model: Any) -> Any:
+        """A new model with the parameters of another."""
+        fresh = self.model(more=1)
+        fresh.load_state_dict(model.state_dict())
+        return fresh
+
+
+def check_everything(case: ModelCase) -> None:
+    """All checks that need no knowledge of the model's inside."""
+    groups = int(getattr(case.model(), "num_groups", 2))
+    _check_precisions(case, groups)
+    _check_repetition(case, groups)
+    _check_memory(case, groups)
+    _check_state(case, groups)
+    _check_order(case, groups)
+    _check_gradients(case, groups)
+    _check_empty_groups(case, groups)
+
+
+def _check_precisions(case: ModelCase, groups: int) -> None:
+    drawn = random_case(case.seed, groups)
+    for dtype in (torch.float32, torch.float64):
+        model = case.model(dtype=dtype)
+        for group in (drawn.group, None):
+            for key in (None, _KEY):
+                logits_of(case.where, model, drawn.inputs(dtype), group, key)
+
+
+def _check_repetition(case: ModelCase, groups: int) -> None:
+    drawn, model = random_case(case.seed, groups), case.model()
+    inputs = drawn.inputs()
+    for key, words in ((None, "in evaluation"), (_KEY, "with the same key")):
+        one, other = (logits_of(case.where, model, inputs, drawn.group, key) for _ in range(2))
+        require(torch.equal(one, other), case.where, f"two calls {words} give different logits.")
+    expected = logits_of(case.where, model, inputs, drawn.group, None)
+    with torch.no_grad():
+        found = logits_of(case.where, model, inputs, drawn.group, None)
+    require(not found.requires_grad, case.where, "logits want gradients under torch.no_grad().")
+    require(close(found, expected), case.where, "logits change under torch.no_grad().")
+
+
+def _check_memory(case: ModelCase, groups: int) -> None:
+    drawn, model = random_case(case.seed, groups), case.model()
+    inputs, fresh = drawn.inputs(), case.same_as(model)
+    logits_of(case.where, model, inputs, drawn.group, None)
+    for group in (drawn.group.roll(1), drawn.group.flip(0)):
+        one = logits_of(case.where, model, inputs, group, None)
+        other = logits_of(case.where, copy.deepcopy(fresh), inputs, group, None)
+        require(
+            close(one, other),
+            case.where,
+            "logits depend on the groups of an earlier call; nothing may be kept of the edges "
+            "(in PyG: cached=False).",
+        )
+    moved = random_case(case.seed + 1, groups)
+    one = logits_of(case.where, model, moved.inputs(), moved.group, None)
+    other = logits_of(case.where, fresh, moved.inputs(), moved.group, None)
+    require(close(one, other), case.where, "logits depend on the graph of an earlier call.")
+
+
+def _check_state(case: ModelCase, groups: int) -> None:
+    drawn, model = random_case(case.seed, groups), case.model()
+    inputs = drawn.inputs()
+    expected = logits_of(case.where, model, inputs, drawn.group, None)
+    found = logits_of(case.where, case.same_as(model), inputs, drawn.group, None)
+    require(
+        close(found, expected),
+        case.where,
+        "a new model with the same state_dict gives other logits; what decides on them must be a "
+        "parameter or a buffer.",
+    )
+
+
+def _check_order(case: ModelCase, groups: int) -> None:
+    drawn, model = random_case(case.seed, groups), case.model()
+    generator = torch.Generator().manual_seed(case.seed)
+    order = torch.randperm(len(drawn.x), generator=generator)
+    moved = drawn.permuted(order)
+    expected = logits_of(case.where, model, drawn.inputs(), drawn.group, None)[order]
+    found = logits_of(case.where, model, moved.inputs(), moved.group, None)
+    require(close(found, expected), case.where, "logits depend on the order of the nodes.")
+
+
+def _check_gradients(case: ModelCase, groups: int) -> None:
+    drawn, model = random_case(case.seed, groups), case.model()
+    logits_of(case.where, model, drawn.inputs(), drawn.group, None).square().sum().backward()
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        gradient = parameter.grad
+        require(gradient is not None, case.where, f"no gradient reaches the parameter '{name}'.")
+        finite = bool(gradient.isfinite().all())
+        require(finite, case.where, f"the gradient of the parameter '{name}' is not finite.")
+
+
+def _check_empty_groups(case: ModelCase, groups: int) -> None:
+    drawn, model = random_case(case.seed, groups), case.model()
+    inputs = drawn.inputs()
+    for alone in range(groups):
+        where = f"{case.where}, all nodes in group {alone} of {groups}"
+        group = torch.full_like(drawn.group, alone)
+        model.zero_grad()
+        logits_of(where, model, inputs, group, None).square().sum().backward()
+        for name, parameter in model.named_parameters():
+            finite = parameter.grad is None or bool(parameter.grad.isfinite().all())
+            require(finite, where, f"the gradient of the parameter '{name}' is not finite.")

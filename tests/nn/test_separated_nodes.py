@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.nn import GATConv
+
+from ncgnn.graph import Graph
+from ncgnn.nn import GCN, MLP, DropoutKey, GraphInputs, GraphSAGE, SeparatedGNN
+from ncgnn.nn._channels import SEPARATIONS
+
+NODES = torch.tensor([11, 3, 4, 19, 0, 7])
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    rng = np.random.default_rng(3)
+    graph = Graph.from_edge_index(
+        rng.integers(0, 24, (2, 70)),
+        num_nodes=24,
+        labels=rng.integers(0, 3, 24),
+        features=rng.normal(size=(24, 6)),
+    )
+    return GraphInputs(graph, dtype=torch.float64)
+
+
+def separated(separation, backbone):
+    torch.manual_seed(0)
+    layer = (lambda i, o: GATConv(i, o)) if backbone == "gat" else backbone
+    model = SeparatedGNN(
+        6, 3, hidden=8, separation=separation, backbone=layer, dropout=(0.3, 0.4, 0.2)
+    )
+    return model.double()
+
+
+@pytest.mark.parametrize("separation", SEPARATIONS)
+@pytest.mark.parametrize("backbone", ["gcn", "sage", "gat"])
+@pytest.mark.parametrize("empty", [False, True])
+def test_asking_for_some_nodes_gives_their_rows_and_gradients(inputs, separation, backbone, empty):
+    model = separated(separation, backbone)
+    group = torch.arange(24) % (1 if empty else 3)
+    gradients = []
+    for nodes in (None, NODES):
+        model.zero_grad()
+        logits = model(inputs, group, DropoutKey(1, 2), nodes)
+        chosen = logits[NODES] if nodes is None else logits
+        chosen.square().sum().backward()
+        rows = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+        gradients.append([chosen.detach(), *rows])
+    for whole, part in zip(*gradients, strict=True):
+        torch.testing.assert_close(part, whole, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [GCN, GraphSAGE, MLP])
+def test_plain_models_take_nodes_too(inputs, kind):
+    model = kind(6, 3, hidden=8).double()
+    torch.testing.assert_close(model(inputs, nodes=NODES), model(inputs)[NODES])
+
+
+def test_another_selection_and_another_group_are_not_mixed_up(inputs):
+    model = separated("strict", "gcn").eval()
+    low, mixed = torch.zeros(24, dtype=torch.int64), torch.arange(24) % 3
+    for group in (low, mixed, low):
+        for nodes in (NODES, NODES[:2].clone(), NODES.flip(0), NODES[1:], NODES[2:], NODES[3:]):
+            expected = model(inputs, group)[nodes]
+            torch.testing.assert_close(model(inputs, group, nodes=nodes), expected)
