@@ -7,11 +7,15 @@ READY := $(VENV)/.ready
 .PHONY: demo test test-slow lint format benchmarks clean
 
 demo: $(READY)
-	$(BIN)/ncgnn analyze digits --out demo-results/digits
 	$(BIN)/ncgnn generate --nodes 3000 --edges 12000 --classes 5 --homophily 0.9 \
-		--confused-share 0.3 --confused-homophily 0.1 --out demo-results/mixed.npz --force
+		--confused-share 0.3 --confused-homophily 0.1 --features 32 --feature-signal 2 \
+		--out demo-results/mixed.npz --force
 	$(BIN)/ncgnn analyze demo-results/mixed.npz --out demo-results/mixed
-	@echo "Reports with pictures: demo-results/digits/report.html and demo-results/mixed/report.html"
+	$(BIN)/ncgnn train --dataset demo-results/mixed.npz --model ncgcn,gcn,mlp \
+		--set hidden=64 --runs demo-results/runs
+	$(BIN)/ncgnn train --dataset digits --model ncgcn,gcn,mlp \
+		--set hidden=64 --set scaling=row --set epochs=200 --runs demo-results/runs
+	@echo "Reports with pictures: demo-results/mixed/report.html and demo-results/runs/*/report.html"
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
@@ -29,6 +33,8 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/sparse.py
 	$(BIN)/python benchmarks/dropout.py
+	$(BIN)/python benchmarks/features.py
+	$(BIN)/python benchmarks/training.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -17,12 +17,11 @@ if TYPE_CHECKING:
 class RunProgress:
     """A bar per seed on a terminal; one line per finished seed everywhere."""
 
-    def __init__(self, config: RunConfig) -> None:
+    def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
         self._console = Console(stderr=True)
-        self._title = f"{config.model.name} on {config.data.dataset.rsplit('/', 1)[-1]}"
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -43,10 +42,8 @@ class RunProgress:
     @contextmanager
     def run(self, config: RunConfig, events: Path | None) -> Generator[Callable[[Any], None]]:
         """Show one run; yields what is to be called with every epoch's record."""
-        seed, writer = config.training.seed, None
-        bar = self._bars.add_task(
-            f"{self._title}, seed {seed}", total=config.training.epochs, state="starting"
-        )
+        writer = None
+        bar = self._bars.add_task(_title(config), total=config.training.epochs, state="starting")
         best = 0.0
 
         def on_epoch(record: dict[str, Any]) -> None:
@@ -70,17 +67,22 @@ class RunProgress:
 
     def finished(self, result: RunResult) -> None:
         """Say how a run ended."""
-        scores, seed = result.result["scores"], result.config.training.seed
+        scores = result.result["scores"]
         how = f"{result.seconds:.0f} s" if result.fresh else "found finished"
         test = f", test {scores['test']['accuracy']:.2%}" if "test" in scores else ""
         self.note(
-            f"{self._title}, seed {seed}: val {scores['val']['accuracy']:.2%}{test} "
+            f"{_title(result.config)}: val {scores['val']['accuracy']:.2%}{test} "
             f"(epoch {result.result['best_epoch']} of {result.result['epochs']}, {how})"
         )
 
     def note(self, text: str) -> None:
         """Print a line above the bars."""
-        self._console.print(text, highlight=False)
+        self._console.print(text, highlight=False, soft_wrap=True)
+
+
+def _title(config: RunConfig) -> str:
+    graph = config.data.dataset.rsplit("/", 1)[-1]
+    return f"{config.model.name} on {graph}, seed {config.training.seed}"
 
 
 @contextmanager

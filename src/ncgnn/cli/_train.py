@@ -30,7 +30,8 @@ def train(
     model: Annotated[
         str | None,
         typer.Option(
-            help="ncgcn (the default), ncsage, ncgat, ncgin, ncgraphconv, gcn, sage, mlp."
+            help="ncgcn (the default), ncsage, ncgat, ncgin, ncgraphconv, gcn, sage or mlp; "
+            "several, like ncgcn,gcn,mlp, are compared."
         ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with the configuration.")] = None,
@@ -69,17 +70,18 @@ def train(
     from ncgnn.training._toml import read_setting
 
     chosen = dict(read_setting(text) for text in settings or [])
-    numbers = _seeds(seeds)
+    numbers, models = _seeds(seeds), [None] if model is None else model.split(",")
     configs = [
         make_config(
             dataset=_located(dataset),
-            model=model,
+            model=name,
             split=split,
             device=device,
             seed=number,
             config=config,
             settings=chosen,
         )
+        for name in models
         for number in numbers
     ]
     keep_freed_memory()
@@ -89,9 +91,13 @@ def train(
     else:
         from rich.console import Console
 
-        from ncgnn.report import summary_table
+        from ncgnn.report import comparison_table, summary_table
 
-        Console().print(summary_table(results))
+        per_model = [
+            results[first : first + len(numbers)] for first in range(0, len(results), len(numbers))
+        ]
+        one = len(per_model) == 1
+        Console().print(summary_table(results) if one else comparison_table(per_model))
     print(
         "Results are in", *(f"  {result.folder}" for result in results), sep="\n", file=sys.stderr
     )
@@ -106,7 +112,7 @@ def _train_all(
     from ncgnn.training import train_run
 
     results: list[RunResult] = []
-    with RunProgress(configs[0]) as progress, stop_requests() as stop:
+    with RunProgress() as progress, stop_requests() as stop:
         graph = load(configs[0].data.dataset, data_dir)
         for config in configs:
             folder = runs / config.name

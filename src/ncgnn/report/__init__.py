@@ -18,13 +18,18 @@ if TYPE_CHECKING:
     from ncgnn.report._run_write import write_run_report
     from ncgnn.report._tensorboard import EventWriter, write_events
     from ncgnn.report._terminal import analysis_tables
-    from ncgnn.report._training_tables import evaluation_tables, summary_table
+    from ncgnn.report._training_tables import (
+        comparison_table,
+        evaluation_tables,
+        summary_table,
+    )
     from ncgnn.report._write import write_analysis
 
 __all__ = [
     "EventWriter",
     "analysis_tables",
     "class_figure",
+    "comparison_table",
     "curves_figure",
     "distribution_figure",
     "evaluation_tables",
@@ -52,7 +57,7 @@ _MODULES = {
     "_run_write": ("write_run_report",),
     "_tensorboard": ("EventWriter", "write_events"),
     "_terminal": ("analysis_tables",),
-    "_training_tables": ("evaluation_tables", "summary_table"),
+    "_training_tables": ("comparison_table", "evaluation_tables", "summary_table"),
     "_write": ("write_analysis",),
 }
 __getattr__, __dir__ = lazy_exports(

@@ -26,9 +26,9 @@ _TITLES = {
 def summary_table(results: Sequence[RunResult]) -> Table:
     """Mean ± standard deviation over seeds, beside what always answering one class would get."""
     config, over = results[0].config, summary(results)
-    seeds = ", ".join(str(seed) for seed in over.seeds)
     title = (
-        f"{config.model.name} on {config.data.dataset}, {config.data.split} split, seeds {seeds}"
+        f"{config.model.name} on {config.data.dataset}, {config.data.split} split, "
+        f"{_seeds(over.seeds)}"
     )
     table = _table(title)
     table.add_row("validation accuracy", _percent(over.val_accuracy))
@@ -41,6 +41,29 @@ def summary_table(results: Sequence[RunResult]) -> Table:
     if over.never_evaluated:
         classes = ", ".join(str(label) for label in over.never_evaluated)
         table.add_row("classes never evaluated", classes)
+    return table
+
+
+def comparison_table(per_model: Sequence[Sequence[RunResult]]) -> Table:
+    """One row per model, over the same seeds of the same split family."""
+    config, overs = per_model[0][0].config, [summary(results) for results in per_model]
+    title = f"{config.data.dataset}, {config.data.split} split, {_seeds(overs[0].seeds)}"
+    table = Table("model", title=escape(title), title_justify="left")
+    for column in ("validation", "test accuracy", "test macro-F1", "epochs", "seconds"):
+        table.add_column(column, justify="right")
+    best = max(range(len(overs)), key=lambda i: overs[i].val_accuracy.mean)
+    for number, (results, over) in enumerate(zip(per_model, overs, strict=True)):
+        scores = [_percent(over.test[k]) if over.test else "" for k in ("accuracy", "macro_f1")]
+        costs = (_spread(over.epochs, 1, ".0f"), _spread(over.seconds, 1, ".1f"))
+        name, style = results[0].config.model.name, "bold" if number == best else ""
+        table.add_row(name, _percent(over.val_accuracy), *scores, *costs, style=style)
+    baseline = overs[0].majority_baseline
+    if baseline is not None:
+        table.add_row("majority class", "", _percent(baseline))
+    unseen = ", ".join(str(label) for label in overs[0].never_evaluated)
+    table.caption = "Bold: best on validation." + (
+        f" Classes never evaluated: {unseen}." if unseen else ""
+    )
     return table
 
 
@@ -76,6 +99,10 @@ def _table(title: str) -> Table:
     table.add_column()
     table.add_column(justify="right")
     return table
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(str(seed) for seed in seeds)}"
 
 
 def _style(name: str) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ncgnn._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from ncgnn._memory import keep_freed_memory
     from ncgnn.training._algorithm import State, Trainer, TrainingError
     from ncgnn.training._config import DataConfig, ModelConfig, RunConfig, TrainingConfig
     from ncgnn.training._fit import fit
@@ -32,6 +33,7 @@ __all__ = [
     "TrainingError",
     "fit",
     "has_preset",
+    "keep_freed_memory",
     "load_run",
     "make_config",
     "preset",
@@ -54,5 +56,6 @@ _MODULES = {
 }
 __getattr__, __dir__ = lazy_exports(
     __name__,
-    {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names},
+    {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
+    | {"keep_freed_memory": "ncgnn._memory"},
 )

@@ -1,0 +1,126 @@
+"""The tables of RESULTS.md from the stored results of benchmarks/accuracy.py.
+
+python benchmarks/accuracy_table.py            # prints them
+python benchmarks/accuracy_table.py --write    # puts them into RESULTS.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from accuracy import LARGE, STORE
+
+RESULTS = Path(__file__).parent.parent / "RESULTS.md"
+BEGIN, END = "<!-- tables begin -->", "<!-- tables end -->"
+GRAPHS = ("pubmed", "photo", *LARGE, "actor", "chameleon-filtered", "squirrel-filtered")
+PAPER = {
+    "NCGCN": (91.64, 95.45, 90.81, 96.64, 98.63, 43.16, 46.84, 54.15),
+    "NCSAGE": (91.55, 95.93, 90.43, 96.48, 98.69, 43.89, 48.07, 54.42),
+    "w/o Separ.": (90.73, 94.22, 88.45, 94.43, 97.82, 40.01, 36.49, 53.89),
+    "w/o Mess. Separ.": (90.93, 93.69, 87.10, 95.21, 96.83, 39.97, 32.57, 36.72),
+    "NH Separ.": (90.88, 94.54, 89.71, 95.75, 98.06, 39.03, 39.24, 31.81),
+}
+Runs = dict[str, list[dict[str, Any]]]
+
+
+def variant(config: dict[str, Any]) -> str:
+    model = config["model"]
+    if model["guidance"] == "nh":
+        return "guided by NH"
+    name = f"{model['name']} {model['separation']}"
+    return f"{name}, nobody ever high" if model["threshold"] == [1.0] else name
+
+
+def stored() -> dict[str, Runs]:
+    """Results by variant and data set."""
+    found: dict[str, Runs] = defaultdict(lambda: defaultdict(list))
+    for line in STORE.read_text().splitlines():
+        record = json.loads(line)
+        found[variant(record["config"])][record["config"]["data"]["dataset"]].append(
+            record["result"]
+        )
+    return found
+
+
+def cell(results: list[dict[str, Any]], part: str, score: str = "accuracy") -> str:
+    if not results:
+        return ""
+    values = [100 * result["scores"][part][score] for result in results]
+    spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.2f}{spread} ({len(values)})"
+
+
+def rows(found: dict[str, Runs], part: str, score: str = "accuracy") -> list[str]:
+    head = f"| | {' | '.join(GRAPHS)} |"
+    lines = [head, f"|{' --- |' * (len(GRAPHS) + 1)}"]
+    for name in sorted(found):
+        cells = [cell(found[name].get(graph, []), part, score) for graph in GRAPHS]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def high_shares(found: dict[str, Runs]) -> list[str]:
+    """How many nodes were in the high group in the best epoch, in percent."""
+    lines = [f"| | {' | '.join(GRAPHS)} |", f"|{' --- |' * (len(GRAPHS) + 1)}"]
+    for name in sorted(found):
+        cells = []
+        for graph in GRAPHS:
+            sizes = [r["group_sizes"] for r in found[name].get(graph, [])]
+            shares = [f"{100 * s[-1] / sum(s):.1f}" for s in sizes]
+            cells.append(", ".join(shares[:3]))
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def tables() -> str:
+    found = stored()
+    paper = [f"| paper: {n} | {' | '.join(f'{v:.2f}' for v in v8)} |" for n, v8 in PAPER.items()]
+    baseline: dict[str, list[float]] = defaultdict(list)
+    for runs in found.values():
+        for graph, results in runs.items():
+            baseline[graph] += [100 * r["majority_baseline"] for r in results]
+    majority = " | ".join(
+        f"{statistics.fmean(baseline[g]):.2f}" if baseline[g] else "" for g in GRAPHS
+    )
+    parts = [
+        "### Test accuracy at the best validation epoch",
+        "",
+        "Mean ± sample standard deviation (number of seeds), `paper` split.",
+        "",
+        *rows(found, "test"),
+        *paper,
+        f"| majority class | {majority} |",
+        "",
+        "### Validation accuracy, by which modes are chosen",
+        "",
+        *rows(found, "val"),
+        "",
+        "### Test macro-F1",
+        "",
+        *rows(found, "test", "macro_f1"),
+        "",
+        "### Nodes in the high group in the best epoch, percent, first three seeds",
+        "",
+        *high_shares(found),
+    ]
+    return "\n".join(parts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true")
+    if not parser.parse_args().write:
+        print(tables())
+        return
+    text = RESULTS.read_text()
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    RESULTS.write_text(f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}")
+
+
+if __name__ == "__main__":
+    main()

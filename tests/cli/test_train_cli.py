@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import ncgnn
+from ncgnn.cli import app
+
+QUICK = ["--set", "hidden=16", "--set", "epochs=6"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    runs = tmp_path_factory.mktemp("runs")
+    result = run("train", "--dataset", "digits", *QUICK, "--seeds", 2, "--runs", runs)
+    assert result.exit_code == 0, result.output
+    return runs, result
+
+
+def test_train_prints_mean_and_deviation_over_seeds(trained):
+    runs, result = trained
+    assert "±" in result.stdout
+    assert "macro-F1" in result.stdout
+    assert "commonest test class" in result.stdout
+    folders = sorted(path.name[:26] for path in runs.iterdir())
+    assert folders == ["digits-ncgcn-stratified-s0", "digits-ncgcn-stratified-s1"]
+    for folder in runs.iterdir():
+        assert (folder / "report.html").is_file()
+        assert (folder / "done.json").is_file()
+        assert {p.suffix for p in (folder / "figures").iterdir()} == {".png", ".svg"}
+
+
+def test_the_same_command_again_only_prints(trained):
+    runs, _ = trained
+    before = {p: p.stat().st_mtime_ns for p in runs.rglob("*") if p.name != ".lock"}
+    again = run("train", "--dataset", "digits", *QUICK, "--seeds", 2, "--runs", runs, "--json")
+    assert again.exit_code == 0
+    assert len(json.loads(again.stdout)) == 2
+    assert {p: p.stat().st_mtime_ns for p in runs.rglob("*") if p.name != ".lock"} == before
+
+
+def test_evaluate_and_predict_agree_with_the_run(trained, tmp_path):
+    runs, _ = trained
+    folder = next(path for path in runs.iterdir() if "-s0-" in path.name)
+    stored = json.loads((folder / "result.json").read_text())
+    evaluated = run("evaluate", folder, "--json")
+    assert json.loads(evaluated.stdout)["scores"] == stored["scores"]
+    assert "high" in run("evaluate", folder.name, "--runs", runs).stdout
+    out = tmp_path / "p.parquet"
+    predicted = run("predict", folder, "--out", out, "--format", "parquet")
+    assert predicted.exit_code == 0, predicted.output
+    table = pq.read_table(out).to_pydict()
+    test = [i for i, part in enumerate(table["part"]) if part == "test"]
+    right = sum(table["predicted"][i] == table["label"][i] for i in test)
+    assert right / len(test) == stored["scores"]["test"]["accuracy"]
+    assert set(table["group"]) <= {"low", "high"}
+    refused = run("predict", folder, "--out", out, "--format", "parquet")
+    assert refused.exit_code == 2
+    assert "--force" in refused.stderr
+
+
+def test_several_models_are_compared_in_one_table(tmp_path):
+    graph = tmp_path / "mine.npz"
+    ncgnn.save(ncgnn.generate(200, 800, classes=3, features=8), graph)
+    models = ["--model", "ncgcn,gcn,mlp"]
+    result = run("train", "--dataset", graph, *models, *QUICK, "--runs", tmp_path / "runs")
+    assert result.exit_code == 0, result.output
+    for name in ("ncgcn", "gcn", "mlp", "majority class"):
+        assert name in result.stdout
+
+
+def test_a_toml_file_and_tensorboard(tmp_path):
+    config = tmp_path / "c.toml"
+    config.write_text(
+        '[data]\ndataset = "digits"\n[model]\nname = "mlp"\nhidden = 8\n[training]\nepochs = 3\n'
+    )
+    result = run("train", "--config", config, "--runs", tmp_path / "runs", "--tensorboard")
+    assert result.exit_code == 0, result.output
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert list(folder.glob("events.*"))
+    assert run("evaluate", folder).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train"], "--dataset"),
+        (["train", "--dataset", "digitz"], "digits"),
+        (["train", "--dataset", "digits", "--model", "ncgc"], "ncgcn"),
+        (["train", "--dataset", "digits", "--set", "foo=1"], "model.foo"),
+        (["train", "--dataset", "digits", "--set", "foo"], "key=value"),
+        (["train", "--dataset", "digits", "--seeds", "x"], "--seeds"),
+        (["train", "--dataset", "digits", "--split", "published"], "published"),
+        (["train", "--dataset", "digits", "--device", "cuda:9"], "cuda:9"),
+        (["train", "--config", "none.toml"], "none.toml"),
+        (["evaluate", "nowhere"], "nowhere"),
+        (["predict", "nowhere"], "nowhere"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, arguments, message):
+    extra = ["--runs", str(tmp_path)]
+    result = run(*arguments, *extra)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
+    command = [sys.executable, "-m", "ncgnn", "train", "--dataset", "digits", "--runs", tmp_path]
+    command += ["--set", "hidden=16", "--set", "epochs=3000", "--set", "patience=3000"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not any(tmp_path.glob("*/metrics.jsonl")):
+        time.sleep(0.02)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "the same command continues" in said
+    (folder,) = tmp_path.iterdir()
+    assert (folder / "checkpoint.safetensors").is_file()
+    assert not (folder / "done.json").exists()
