@@ -77,7 +77,7 @@ def test_several_models_are_compared_in_one_table(tmp_path):
     models = ["--model", "ncgcn,gcn,mlp"]
     result = run("train", "--dataset", graph, *models, *QUICK, "--runs", tmp_path / "runs")
     assert result.exit_code == 0, result.output
-    for name in ("ncgcn", "gcn", "mlp", "majority class"):
+    for name in ("ncgcn", "gcn", "mlp", "majority"):
         assert name in result.stdout
 
 
