@@ -71,6 +71,21 @@ def test_evaluate_and_predict_agree_with_the_run(trained, tmp_path):
     assert "--force" in refused.stderr
 
 
+def test_a_run_follows_its_graph_to_another_place(tmp_path):
+    graph, runs = tmp_path / "mine.npz", tmp_path / "runs"
+    ncgnn.save(ncgnn.generate(120, 400, classes=3, features=4), graph)
+    assert run("train", "--dataset", graph, "--model", "mlp", *QUICK, "--runs", runs).exit_code == 0
+    (folder,) = runs.iterdir()
+    moved = graph.rename(tmp_path / "moved.npz")
+    assert "no file" in run("evaluate", folder).stderr
+    assert run("evaluate", folder, "--dataset", moved).exit_code == 0
+    out = tmp_path / "p.parquet"
+    assert run("predict", folder, "--dataset", moved, "--out", out).exit_code == 0
+    assert pq.read_table(out).num_rows == 120
+    nowhere = run("predict", folder, "--dataset", moved, "--out", tmp_path / "no" / "p.csv")
+    assert "no folder" in nowhere.stderr
+
+
 def test_several_models_are_compared_in_one_table(tmp_path):
     graph = tmp_path / "mine.npz"
     ncgnn.save(ncgnn.generate(200, 800, classes=3, features=8), graph)
@@ -102,6 +117,7 @@ def test_a_toml_file_and_tensorboard(tmp_path):
         (["train", "--dataset", "digits", "--set", "foo=1"], "model.foo"),
         (["train", "--dataset", "digits", "--set", "foo"], "key=value"),
         (["train", "--dataset", "digits", "--seeds", "x"], "--seeds"),
+        (["train", "--dataset", "digits", "--seeds", "0"], "seed 0 alone is '0,'"),
         (["train", "--dataset", "digits", "--split", "published"], "published"),
         (["train", "--dataset", "digits", "--device", "cuda:9"], "cuda:9"),
         (["train", "--config", "none.toml"], "none.toml"),

@@ -78,7 +78,7 @@ def model_for(num_features, *, groups=2, hidden=7, seed=0, dtype=torch.float64, 
     """A model whose parameters are all different from their first values."""
     torch.manual_seed(seed)
     options.setdefault("dropout", (0.5,) * groups)
-    model = SeparatedGNN(num_features, CLASSES, hidden=hidden, **options).to(dtype)
+    model = SeparatedGNN(num_features, CLASSES, hidden=hidden, **options).to(dtype).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.3)

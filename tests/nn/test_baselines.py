@@ -17,7 +17,7 @@ MODELS = [GCN, GraphSAGE, MLP]
 
 def made(kind, **options):
     torch.manual_seed(0)
-    model = kind(16, CLASSES, hidden=6, **options).double()
+    model = kind(16, CLASSES, hidden=6, **options).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.3)

@@ -37,7 +37,7 @@ def _own_registry(monkeypatch):
 
 def made(name, **options):
     torch.manual_seed(0)
-    return model_class(name)(16, CLASSES, hidden=8, **options).double()
+    return model_class(name)(16, CLASSES, hidden=8, **options).double().eval()
 
 
 @pytest.mark.parametrize("name", SEPARATED + PLAIN)
@@ -88,9 +88,11 @@ def test_a_registered_backbone_is_a_model():
     drawn = drawn_graph(1)
     group, _ = groups_of(drawn.num_nodes)["mixed"]
     torch.manual_seed(0)
-    model = kind(16, CLASSES, hidden=8, separation="strict").double()
+    model = kind(16, CLASSES, hidden=8, separation="strict").double().eval()
     torch.manual_seed(0)
-    plain = SeparatedGNN(16, CLASSES, hidden=8, backbone=GraphConv, separation="strict").double()
+    plain = (
+        SeparatedGNN(16, CLASSES, hidden=8, backbone=GraphConv, separation="strict").double().eval()
+    )
     assert torch.equal(model(drawn.inputs(), group), plain(drawn.inputs(), group))
     assert model.rule == GroupingRule()
     assert torch.equal(copy.deepcopy(model)(drawn.inputs()), model(drawn.inputs()))

@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch_geometric.nn import GATConv
+from torch_geometric.nn import ChebConv, GATConv
 
+from ncgnn.errors import InputError
 from ncgnn.graph import Graph
 from ncgnn.nn import GCN, MLP, DropoutKey, GraphInputs, GraphSAGE, SeparatedGNN
 from ncgnn.nn._channels import SEPARATIONS
@@ -53,7 +54,7 @@ def test_asking_for_some_nodes_gives_their_rows_and_gradients(inputs, separation
 
 @pytest.mark.parametrize("kind", [GCN, GraphSAGE, MLP])
 def test_plain_models_take_nodes_too(inputs, kind):
-    model = kind(6, 3, hidden=8).double()
+    model = kind(6, 3, hidden=8).double().eval()
     torch.testing.assert_close(model(inputs, nodes=NODES), model(inputs)[NODES])
 
 
@@ -64,3 +65,45 @@ def test_another_selection_and_another_group_are_not_mixed_up(inputs):
         for nodes in (NODES, NODES[:2].clone(), NODES.flip(0), NODES[1:], NODES[2:], NODES[3:]):
             expected = model(inputs, group)[nodes]
             torch.testing.assert_close(model(inputs, group, nodes=nodes), expected)
+
+
+def test_a_selection_that_changes_in_place_is_noticed(inputs):
+    model, nodes = separated("strict", "gcn").eval(), torch.arange(5)
+    before = model(inputs, nodes=nodes)
+    nodes += 5
+    torch.testing.assert_close(model(inputs, nodes=nodes), model(inputs)[5:10])
+    assert not torch.equal(before, model(inputs, nodes=nodes))
+
+
+def test_a_mask_selects_and_bad_selections_are_named(inputs):
+    model = separated("strict", "gcn").eval()
+    mask = torch.arange(24) % 2 == 0
+    torch.testing.assert_close(model(inputs, nodes=mask), model(inputs)[mask])
+    for wrong in (torch.tensor([-1]), torch.tensor([24]), torch.tensor([0.5]), mask[:3]):
+        with pytest.raises(InputError, match="nodes"):
+            model(inputs, nodes=wrong)
+
+
+def test_training_mode_without_a_key_drops_at_random(inputs):
+    for model in (separated("strict", "gcn"), GCN(6, 3, hidden=8).double()):
+        torch.manual_seed(1)
+        one, two = model(inputs), model(inputs)
+        torch.manual_seed(1)
+        assert torch.equal(model(inputs), one)
+        assert not torch.equal(one, two)
+        assert torch.equal(model.eval()(inputs), model(inputs))
+
+
+def test_operators_are_made_once_for_all_models(inputs):
+    fresh = GraphInputs(inputs.graph, dtype=torch.float64)
+    for _ in range(4):
+        separated("strict", "gcn")(fresh)
+    assert len(fresh._products) == 1
+
+
+@pytest.mark.parametrize("separation", ["strict", "source"])
+def test_layers_that_cannot_handle_no_node_work_beside_an_empty_group(inputs, separation):
+    model = SeparatedGNN(
+        6, 3, hidden=8, separation=separation, backbone=lambda i, o: ChebConv(i, o, K=2)
+    )
+    model.double()(inputs, torch.zeros(24, dtype=torch.int64)).sum().backward()

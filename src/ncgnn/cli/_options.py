@@ -49,6 +49,7 @@ SplitOption = Annotated[
         "--split", help="Split family: stratified, paper, published, planetoid or uniform."
     ),
 ]
+DeviceOption = Annotated[str | None, typer.Option("--device", help="cpu (the default), cuda, mps.")]
 RunsOption = Annotated[
     Path, typer.Option("--runs", help="Folder of all runs, one folder in it per run.")
 ]
@@ -73,6 +74,11 @@ def one_clear_error(command: Callable[P, R]) -> Callable[P, R]:
             print(f"error: {_about_file(error)}", file=sys.stderr)
             raise typer.Exit(2) from None
         except (MemoryError, OverflowError):
+            print("error: this does not fit into memory; ask for less.", file=sys.stderr)
+            raise typer.Exit(2) from None
+        except RuntimeError as error:  # how torch says that memory does not suffice
+            if "allocate" not in str(error):
+                raise
             print("error: this does not fit into memory; ask for less.", file=sys.stderr)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +96,7 @@ def stop_requests() -> Generator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
+        print("stopping after this epoch; once more stops at once", file=sys.stderr)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -10,12 +10,14 @@ import typer
 
 from ncgnn.cli._options import (
     DataDirOption,
+    DeviceOption,
     JsonOption,
     RunsOption,
     one_clear_error,
     print_json,
     whole_numbers,
 )
+from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     from ncgnn.training import RunConfig, RunResult
@@ -44,15 +46,16 @@ def train(
         ),
     ] = None,
     seeds: Annotated[
-        str, typer.Option(help="How many seeds, from 0 on; or a list of them, like 0,3,7.")
-    ] = "1",
+        str | None,
+        typer.Option(help="How many seeds, from 0 on; or a list of them, like 0,3,7. One: seed 0."),
+    ] = None,
     split: Annotated[
         str | None,
         typer.Option(
             help="Split family: stratified (the default), paper, published, planetoid or uniform."
         ),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu (the default), cuda, mps.")] = None,
+    device: DeviceOption = None,
     data_dir: DataDirOption = None,
     runs: RunsOption = Path("runs"),
     tensorboard: Annotated[
@@ -70,10 +73,12 @@ def train(
     from ncgnn.training._toml import read_setting
 
     chosen = dict(read_setting(text) for text in settings or [])
+    if seeds is not None and {"seed", "training.seed"} & set(chosen):
+        raise InputError("--seeds and --set seed=… contradict each other; give one of them.")
     numbers, models = _seeds(seeds), [None] if model is None else model.split(",")
     configs = [
         make_config(
-            dataset=_located(dataset),
+            dataset=dataset,
             model=name,
             split=split,
             device=device,
@@ -116,6 +121,9 @@ def _train_all(
         graph = load(configs[0].data.dataset, data_dir)
         for config in configs:
             folder = runs / config.name
+            if stop():
+                progress.note("interrupted; the same command continues")
+                raise typer.Exit(130)
             with progress.run(config, folder if tensorboard else None) as on_epoch:
                 try:
                     result = train_run(
@@ -134,18 +142,16 @@ def _train_all(
     return results
 
 
-def _seeds(text: str) -> tuple[int, ...]:
+def _seeds(text: str | None) -> tuple[int | None, ...]:
+    """The seeds; None stands for the configuration's own."""
+    if text is None:
+        return (None,)
     if "," not in text:
-        return tuple(range(whole_numbers(text, "--seeds")[0]))
+        if not text.isdigit() or int(text) < 1:
+            wanted = "give how many, like 3, or a list, like 0,3,7; seed 0 alone is '0,'"
+            raise InputError(f"--seeds is '{text}'; {wanted}.")
+        return tuple(range(int(text)))
     return whole_numbers(text.strip(","), "--seeds", least=0)
-
-
-def _located(dataset: str | None) -> str | None:
-    """The absolute path of a file, so that the run can be used from any folder."""
-    if dataset is None:
-        return None
-    path = Path(dataset).expanduser()
-    return str(path.resolve()) if path.is_file() else dataset
 
 
 def _plain(result: RunResult) -> dict[str, Any]:

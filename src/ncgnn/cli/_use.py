@@ -10,6 +10,7 @@ import typer
 
 from ncgnn.cli._options import (
     DataDirOption,
+    DeviceOption,
     ForceOption,
     JsonOption,
     RunsOption,
@@ -27,16 +28,22 @@ RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="Folder of a finished run, or its name under --runs.")
 ]
 
+MovedOption = Annotated[
+    str | None, typer.Option("--dataset", help="Where the run's graph is now, if it has moved.")
+]
+
 
 @one_clear_error
 def evaluate(
     run: RunArgument,
+    dataset: MovedOption = None,
+    device: DeviceOption = None,
     data_dir: DataDirOption = None,
     runs: RunsOption = Path("runs"),
     json: JsonOption = False,
 ) -> None:
     """Evaluate a finished run again from its weights: scores, and accuracy per group."""
-    trained = _loaded(run, runs, data_dir)
+    trained = _loaded(_folder(run, runs), data_dir, device, dataset)
     result = trained.evaluate()
     if json:
         print_json(result)
@@ -57,30 +64,39 @@ def predict(
         Path | None, typer.Option(help="File to write; by default predictions.* in the run.")
     ] = None,
     table_format: Annotated[
-        TableFormat, typer.Option("--format", help="Format of the per-node table.")
-    ] = TableFormat.csv,
+        TableFormat | None,
+        typer.Option("--format", help="Format of the table; by default as --out ends, or csv."),
+    ] = None,
+    dataset: MovedOption = None,
+    device: DeviceOption = None,
     data_dir: DataDirOption = None,
     runs: RunsOption = Path("runs"),
     force: ForceOption = False,
 ) -> None:
     """Write class, probabilities, NC and group of every node of the run's graph."""
     folder = _folder(run, runs)
-    path = free_path(out or folder / f"predictions.{table_format.value}", force)
-    if path.suffix not in ("", f".{table_format.value}"):
-        raise InputError(f"--out is {path}, but --format is {table_format.value}; make them agree.")
+    ending = out.suffix[1:] if out is not None else ""
+    chosen = table_format or (TableFormat(ending) if ending in TableFormat else TableFormat.csv)
+    path = free_path(out or folder / f"predictions.{chosen.value}", force)
+    if path.suffix not in ("", f".{chosen.value}"):
+        raise InputError(f"--out is {path}, but the format is {chosen.value}; make them agree.")
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {path.parent}; make it, or name another for --out.")
     from ncgnn.report import write_table
 
-    write_table(_loaded(run, runs, data_dir).predictions(), path, table_format.value)
+    write_table(_loaded(folder, data_dir, device, dataset).predictions(), path, chosen.value)
     print(path)
 
 
-def _loaded(run: str, runs: Path, data_dir: Path | None) -> TrainedModel:
+def _loaded(
+    folder: Path, data_dir: Path | None, device: str | None, dataset: str | None
+) -> TrainedModel:
     from rich.console import Console
 
     with Console(file=sys.stderr).status("reading the run"):
         from ncgnn.training import load_run
 
-        return load_run(_folder(run, runs), data_dir)
+        return load_run(folder, data_dir, device, dataset)
 
 
 def _folder(run: str, runs: Path) -> Path:

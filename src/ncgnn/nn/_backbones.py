@@ -92,7 +92,7 @@ class LinearBackbone(Backbone):
         self, inputs: GraphInputs, separation: Separation, num_groups: int
     ) -> LinearChannels:
         """Channels of operators."""
-        operators = self.operators(inputs, self.self_loops)
+        operators = inputs.operators(self.operators, self.self_loops)
         return LinearChannels(inputs, operators, separation, num_groups)
 
     def first(

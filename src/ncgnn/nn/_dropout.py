@@ -41,6 +41,14 @@ class DropoutKey:
         return _mixed((key ^ place) + _GOLDEN & _MASK)
 
 
+def training_key(training: bool, key: DropoutKey | None) -> DropoutKey | None:
+    """The key that was given, or in training mode one from torch's own random numbers."""
+    if key is not None or not training:
+        return key
+    seed, step = torch.randint(1 << 62, (2,)).tolist()
+    return DropoutKey(seed, step)
+
+
 def _mixed(word: int) -> int:
     """The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
     word = ((word ^ (word >> 30)) * _MIX_1) & _MASK
@@ -101,7 +109,7 @@ class _ReluDropout(torch.autograd.Function):
 
 def least_and_scale(rate: float) -> tuple[int, float]:
     """The least 16-bit random number that keeps an entry, and the factor of what is kept."""
-    least = round(rate * (1 << _LANE_BITS))
+    least = min(round(rate * (1 << _LANE_BITS)), (1 << _LANE_BITS) - 1)
     return least, (1 << _LANE_BITS) / ((1 << _LANE_BITS) - least)
 
 

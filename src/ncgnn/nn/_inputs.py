@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -14,11 +14,13 @@ from ncgnn.graph.sparse import ConstantSparse, sparse_product, with_self_loops
 
 if TYPE_CHECKING:
     from ncgnn.graph import GraphLike
+    from ncgnn.nn._operators import LinearOperators
 
 #: A constant matrix, in whichever form multiplies faster.
 Constant: TypeAlias = "ConstantSparse | torch.Tensor"
 
 FeatureScaling = Literal["raw", "row"]
+_Operators = TypeVar("_Operators", bound="LinearOperators")
 
 # One multiply-add with a stored entry costs as much as this many in a dense product, so that a
 # matrix is better dense when more than one entry in seven is not zero (benchmarks/features.py).
@@ -64,7 +66,8 @@ class GraphInputs:
         self.features = _constant(_scaled(self.graph.features, scaling), self.device, dtype)
         self.num_features = int(self.features.shape[1])
         self.labels = torch.from_numpy(self.graph.labels.copy()).to(self.device)
-        self._products: dict[int, tuple[ConstantSparse, Constant | None]] = {}
+        self._products: dict[int, tuple[ConstantSparse, int, Constant | None]] = {}
+        self._operators: dict[tuple[type[Any], bool], Any] = {}
 
     @cached_property
     def everyone(self) -> torch.Tensor:
@@ -99,14 +102,21 @@ class GraphInputs:
         by ``uses`` different weights and applying the operator afterwards.
         """
         known = self._products.get(id(operator))
-        if known is None:
-            known = (operator, self._product(operator))
+        if known is None or (known[2] is None and known[1] < uses):
+            product = self._product(operator)
+            after = uses * cost(self.features) + SPARSE_COST * operator.nnz
+            if product is not None and cost(product) > after:
+                product = None
+            known = (operator, uses, product)
             self._products[id(operator)] = known
-        product = known[1]
-        if product is None:
-            return None
-        after = uses * cost(self.features) + SPARSE_COST * operator.nnz
-        return product if cost(product) <= after else None
+        return known[2]
+
+    def operators(self, kind: type[_Operators], self_loops: bool) -> _Operators:
+        """The operators of a backbone on this graph, made once for all models."""
+        key = (kind, self_loops)
+        if key not in self._operators:
+            self._operators[key] = kind(self, self_loops)
+        return self._operators[key]
 
     def _product(self, operator: ConstantSparse) -> Constant | None:
         if isinstance(self.features, torch.Tensor):

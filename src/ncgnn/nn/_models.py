@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ncgnn.errors import InputError, UnknownNameError
-from ncgnn.nn._options import Options, SeparatedOptions
+from ncgnn.nn._options import SeparatedOptions
 from ncgnn.nn._separated import SeparatedGNN
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ _SEPARATED_NOT_OPTIONS = {"hops", "threshold", "threshold_kind", "guidance", "kn
 class NodeClassifier(Protocol):
     """What training needs of a model."""
 
-    Options: type[Options]
     rule: GroupingRule | None
 
     def __call__(
@@ -109,7 +108,7 @@ def register_backbone(name: str, constructor: LayerConstructor) -> type[Any]:
     Returns:
         The model's class.
     """
-    if name in _MODELS:
+    if name in model_names():
         raise InputError(f"there is a model '{name}' already; choose another name.")
     fields = {"constructor": staticmethod(constructor), "__doc__": f"Separated {name}."}
     _REGISTERED[name] = type(name, (SeparatedModel,), fields)

@@ -71,7 +71,7 @@ class ConvBackbone(Backbone):
 
     def layer(self, width: int, hidden: int) -> nn.Module:
         """A layer from the constructor."""
-        layer = self.constructor(width, hidden)
+        layer, self.hidden = self.constructor(width, hidden), hidden
         if not callable(getattr(layer, "forward", None)):
             raise InputError(
                 f"backbone: the constructor gave a {type(layer).__name__}; a torch module that is "
@@ -90,15 +90,24 @@ class ConvBackbone(Backbone):
     ) -> torch.Tensor:
         """The layer on the features."""
         given: ConvInput = channel.first
+        if not len(channel.sources):
+            return self._nobody(given.edges, layer)
         return _kept(_checked(layer(given.x, given.edges), given.x), given.keep)
 
     def second(self, layer: Any, channel: Channel, hidden: torch.Tensor) -> torch.Tensor:
         """The layer on hidden features; rows that the channel has none for are zero."""
         given: ConvInput = channel.second
+        if not len(channel.targets):
+            return hidden.new_zeros(0, self.hidden)
         if given.gather is not None:
             padded = torch.cat([hidden, hidden.new_zeros(1, hidden.shape[1])])
             hidden = padded.index_select(0, given.gather)
         return _kept(_checked(layer(hidden, given.edges), hidden), given.keep)
+
+    def _nobody(self, edges: torch.Tensor, layer: nn.Module) -> torch.Tensor:
+        """What a layer that may not know how to handle no node at all would give."""
+        dtype = next((p.dtype for p in layer.parameters()), torch.get_default_dtype())
+        return torch.zeros(0, self.hidden, device=edges.device, dtype=dtype)
 
     def restricted(self, channel: Channel, places: torch.Tensor) -> ConvInput:
         """The same input; fewer rows of the output count."""
@@ -142,6 +151,8 @@ class ConvChannels:
         """The first layer on the group and whoever sends messages into it."""
         taking_part = inside.clone()
         taking_part[self.edges[0][into]] = True
+        if 2 * int(taking_part.sum()) > len(taking_part):  # not worth a copy of their features
+            return ConvInput(self._looped(into), self.inputs.dense_features, keep=rows)
         nodes = torch.nonzero(taking_part).flatten()
         keep = torch.cumsum(taking_part, 0).index_select(0, rows) - 1
         x = self.inputs.dense_features.index_select(0, nodes)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ncgnn.errors import InputError
 from ncgnn.nn._channels import arrange, restricted
 from ncgnn.nn._products import Term
 
@@ -25,7 +26,7 @@ class Prepared:
         self._parts = (backbone, separation, num_groups)
         self._inputs: GraphInputs | None = None
         self._layout: Layout | None = None
-        self._selected: dict[int, tuple[torch.Tensor, Layout]] = {}
+        self._selected: list[tuple[torch.Tensor, Layout]] = []
 
     def layout(
         self, inputs: GraphInputs, group: torch.Tensor, nodes: torch.Tensor | None = None
@@ -39,23 +40,37 @@ class Prepared:
         if separation == "none":
             group = torch.zeros_like(group)
         if self._layout is None or not torch.equal(self._layout.group, group):
-            self._layout, self._selected = None, {}  # free the memory before the new one is made
+            self._layout, self._selected = None, []  # free the memory before the new one is made
             self._layout = arrange(
                 inputs, separation, group.clone(), num_groups, self._channel_of, self._raw
             )
         return self._layout if nodes is None else self._of(self._layout, nodes)
 
     def _of(self, layout: Layout, nodes: torch.Tensor) -> Layout:
-        known = self._selected.get(id(nodes))
-        if known is None or known[0] is not nodes:
-            if len(self._selected) == _MOST_SELECTIONS:
-                self._selected.clear()
-            known = (nodes, restricted(layout, nodes, self._parts[0].restricted))
-            self._selected[id(nodes)] = known
-        return known[1]
+        asked = _checked(nodes, layout.group)
+        for known, selected in self._selected:
+            if torch.equal(known, asked):
+                return selected
+        if len(self._selected) == _MOST_SELECTIONS:
+            self._selected.clear()
+        selected = restricted(layout, asked, self._parts[0].restricted)
+        self._selected.append((asked.clone(), selected))
+        return selected
 
     def __deepcopy__(self, memo: dict[int, object]) -> Prepared:
         return Prepared(*self._parts)
 
     def __reduce__(self) -> tuple[type[Prepared], tuple[object, ...]]:
         return Prepared, self._parts
+
+
+def _checked(nodes: torch.Tensor, group: torch.Tensor) -> torch.Tensor:
+    """The nodes as int64, from node numbers or a mask."""
+    if nodes.dtype == torch.bool and nodes.shape == group.shape:
+        return torch.nonzero(nodes).flatten().to(group.device)
+    whole = not (nodes.is_floating_point() or nodes.is_complex() or nodes.dtype == torch.bool)
+    if nodes.dim() != 1 or not whole:
+        raise InputError("nodes: numbers of nodes in one row, or a mask of all nodes, are wanted.")
+    if len(nodes) and not 0 <= int(nodes.min()) <= int(nodes.max()) < len(group):
+        raise InputError(f"nodes: numbers from 0 to {len(group) - 1} are wanted.")
+    return nodes.to(group.device, torch.int64)

@@ -53,7 +53,7 @@ class SharedProducts:
     """Products of terms with weights, kept while the weights stay the same.
 
     The evaluation after a step and the training pass of the next step multiply the same constants
-    by the same weights. Whoever comes second takes the product of the first; its gradient is the
+    by the same weights. The training pass takes the product of the evaluation; its gradient is the
     ordinary one.
 
     Nothing is kept unless ``active`` is set, because torch's fused optimisers change weights
@@ -70,11 +70,14 @@ class SharedProducts:
         if not self.active:
             self._kept.clear()
         value = self._known(name, term, weight)
+        training = weight.requires_grad and torch.is_grad_enabled()
+        if training or value is None:
+            # After a training pass weights change; and free memory before asking for more.
+            self._kept.pop(name, None)
         if value is None:
-            self._kept.pop(name, None)  # free the memory before the new one is made
             with torch.inference_mode(False), torch.no_grad():
                 value = term.times(weight)
-            if self.active:
+            if self.active and not training:
                 self._kept[name] = (term, weight, weight._version, value)
         return _differentiable(value, term, weight)
 

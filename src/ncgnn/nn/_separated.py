@@ -10,7 +10,7 @@ from torch import nn
 from ncgnn.errors import InputError
 from ncgnn.nn._backbones import LinearBackbone
 from ncgnn.nn._channels import check_separation
-from ncgnn.nn._dropout import relu_dropout
+from ncgnn.nn._dropout import relu_dropout, training_key
 from ncgnn.nn._inputs import GraphInputs
 from ncgnn.nn._mixing import mixed_relu_dropout
 from ncgnn.nn._plugin import ConvBackbone
@@ -115,7 +115,7 @@ class SeparatedGNN(nn.Module):
         Args:
             inputs: The graph; keep one :class:`GraphInputs` for many calls.
             group: Group of every node, 0 for the least confused; by default 0 for all.
-            key: Seed and step of dropout; None outside training.
+            key: Seed and step of dropout; by default random ones in training mode.
             nodes: Whose logits are wanted, each at most once. The same numbers up to rounding, but
                 the second layer computes no others.
         """
@@ -123,6 +123,7 @@ class SeparatedGNN(nn.Module):
             inputs = GraphInputs(inputs, device=self.raw.device, dtype=self.raw.dtype)
         with torch.inference_mode(False):  # what is kept serves later training too
             layout = self._prepared.layout(inputs, self._checked(inputs, group), nodes)
+        key = training_key(self.training, key)
         hidden = self._hidden(layout, key)
         if layout.pooled:
             hidden = [torch.cat(hidden)] * len(layout.channels)

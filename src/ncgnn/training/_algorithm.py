@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ncgnn.data import Split
+    from ncgnn.nn._grouping import GroupingRule
     from ncgnn.nn._inputs import GraphInputs
     from ncgnn.training._config import TrainingConfig
 
@@ -70,7 +71,7 @@ class Trainer:
 
     Args:
         model: Called as ``model(inputs, group, key, nodes)``; ``model.rule`` says how nodes are
-            grouped, None means not at all.
+            grouped, None (or no such attribute) means not at all.
         inputs: The graph.
         split: Training, validation and test nodes.
         config: Learning rate, epochs, patience, seed.
@@ -95,28 +96,38 @@ class Trainer:
             fused=inputs.device.type in ("cpu", "cuda"),
         )
         self.grouper = None
-        if model.rule is not None:
-            self.grouper = Grouper(inputs.graph, model.rule, inputs.num_classes)
+        self.rule: GroupingRule | None = getattr(model, "rule", None)
+        if self.rule is not None:
+            self.grouper = Grouper(inputs.graph, self.rule, inputs.num_classes)
         start = Grouping.start(inputs.num_nodes)
         self.state = State(grouping=start, best_grouping=start)
 
-    def run(self, after_epoch: Callable[[Record], None] | None = None) -> State:
-        """Train until the end, from wherever the state is.
+    def run(
+        self, after_epoch: Callable[[Record], None] | None = None, *, keeps_weights: bool = False
+    ) -> State:
+        """Train until the end, from wherever the state is; torch's random state stays as it was.
 
         Args:
             after_epoch: Called with the record of every epoch, when the state is up to date.
+            keeps_weights: Promise that ``after_epoch`` does not change the model, so that products
+                of an evaluation can be used again in the training pass after it.
         """
-        share: Callable[[bool], None] = getattr(self.model, "share_products", lambda _: None)
-        share(True)  # the weights' changes are counted in _step
+        devices = [self.inputs.device] if self.inputs.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            self._run(after_epoch, share=after_epoch is None or keeps_weights)
+        self.model.load_state_dict(self.state.best_weights)
+        return self.state
+
+    def _run(self, after_epoch: Callable[[Record], None] | None, *, share: bool) -> None:
+        sharing: Callable[[bool], None] = getattr(self.model, "share_products", lambda _: None)
+        sharing(share)  # the weights' changes are counted in _step
         try:
             while not self.finished:
                 record = self.epoch()
                 if after_epoch is not None:
                     after_epoch(record)
         finally:
-            share(False)
-        self.model.load_state_dict(self.state.best_weights)
-        return self.state
+            sharing(False)
 
     @property
     def finished(self) -> bool:
@@ -167,7 +178,11 @@ class Trainer:
         """Accuracy and loss of the validation nodes, with the groups in force."""
         logits = self.logits(self.state.grouping, self.val)
         loss = cross_entropy(logits, self.inputs.labels.index_select(0, self.val))
-        return {"val_accuracy": self._share_right(logits, self.val), "val_loss": float(loss)}
+        value = float(loss)
+        return {
+            "val_accuracy": self._share_right(logits, self.val),
+            "val_loss": value if math.isfinite(value) else None,
+        }
 
     @torch.no_grad()
     def logits(self, grouping: Grouping, nodes: torch.Tensor | None = None) -> torch.Tensor:
@@ -181,17 +196,24 @@ class Trainer:
     def _pseudo_labels(self, logits: torch.Tensor) -> torch.Tensor:
         """Predictions of all nodes; labels of training nodes where the rule wants them."""
         labels = logits.argmax(1)
-        if self.model.rule.known_labels:
+        if self.rule is not None and self.rule.known_labels:
             labels[self.train] = self.inputs.labels[self.train]
         return labels
 
     def _groups_in_force(self) -> Record:
-        grouping, groups = self.state.grouping, len(self.model.rule.thresholds) + 1
-        return {
+        grouping, thresholds = (
+            self.state.grouping,
+            () if self.rule is None else self.rule.thresholds,
+        )
+        sizes = torch.bincount(grouping.group, minlength=len(thresholds) + 1)
+        record: Record = {
             "mean_nc": float(grouping.confusion.mean()),
-            "group_sizes": torch.bincount(grouping.group, minlength=groups).tolist(),
-            "alpha": [float(a) for a in self.model.alpha.detach()],
+            "group_sizes": sizes.tolist(),
         }
+        alpha = getattr(self.model, "alpha", None)
+        if alpha is not None:
+            record["alpha"] = [float(a) for a in alpha.detach()]
+        return record
 
     def _share_right(self, logits: torch.Tensor, nodes: torch.Tensor) -> float:
         right = logits.argmax(1) == self.inputs.labels.index_select(0, nodes)

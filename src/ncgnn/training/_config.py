@@ -31,6 +31,16 @@ class DataConfig(_Section):
     split: str = "stratified"
     scaling: FeatureScaling = "raw"
 
+    @field_validator("split")
+    @classmethod
+    def _known(cls, split: str) -> str:
+        from ncgnn.data import split_families
+        from ncgnn.errors import UnknownNameError
+
+        if split != "custom" and split not in split_families():
+            raise UnknownNameError("split family", split, list(split_families()))
+        return split
+
 
 class TrainingConfig(_Section):
     """How a model is trained.
@@ -91,9 +101,10 @@ class RunConfig(_Section):
     @property
     def name(self) -> str:
         """The name of the run's folder."""
+        import re
         from pathlib import Path
 
-        graph = Path(self.data.dataset).stem
+        graph = re.sub(r"[^\w.-]", "_", Path(self.data.dataset).stem) or "graph"
         parts = (graph, self.model.name, self.data.split, f"s{self.training.seed}")
         return f"{'-'.join(parts)}-{self.sha256[:10]}"
 

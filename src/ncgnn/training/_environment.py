@@ -33,7 +33,8 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
         for key in now
         if key != "packages" and before.get(key) != now.get(key)
     ]
-    then, packages = before.get("packages", {}), now["packages"]
+    packages, stored = now["packages"], before.get("packages")
+    then: dict[str, Any] = stored if isinstance(stored, dict) else {}
     changed += [
         f"{name}: {then.get(name)} then, {packages[name]} now"
         for name in packages

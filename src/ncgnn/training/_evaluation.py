@@ -41,7 +41,7 @@ def evaluation(model: Any, inputs: GraphInputs, split: Split, grouping: Grouping
     nodes = {name: torch.from_numpy(part.copy()).to(logits.device) for name, part in parts.items()}
     report = split_report(split, inputs.graph)
     by_test = nodes["test"] if len(nodes["test"]) else nodes["val"]
-    rule: GroupingRule | None = model.rule
+    rule: GroupingRule | None = getattr(model, "rule", None)
     hops = 1 if rule is None else rule.hops
     limits = _limits(rule)
     true_nc = neighborhood_confusion(inputs.graph, hops=hops)
@@ -68,7 +68,8 @@ def evaluation(model: Any, inputs: GraphInputs, split: Split, grouping: Grouping
             grouping.group, minlength=len(rule.thresholds) + 1
         ).tolist()
         result["mean_nc"] = float(grouping.confusion.mean())
-        result["alpha"] = [float(a) for a in model.alpha.detach()]
+        if hasattr(model, "alpha"):
+            result["alpha"] = [float(a) for a in model.alpha.detach()]
     return result
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from ncgnn.data import Split, make_split
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.graph import as_graph
 from ncgnn.training._algorithm import Trainer
 from ncgnn.training._presets import make_config
@@ -34,7 +35,7 @@ def fit(
     Args:
         graph: Anything that :func:`ncgnn.graph.as_graph` takes, for example a PyG ``Data``.
         model: A model's name, such as ``"ncgcn"``, ``"ncsage"``, ``"gcn"`` or ``"mlp"``.
-        split: A split family, or a split.
+        split: A split family, or a split; ``"published"`` takes the masks of a PyG ``Data``.
         seed: Of a drawn split, of the first weights and of dropout.
         device: Where tensors live.
         on_epoch: Called with a record of every epoch.
@@ -48,6 +49,13 @@ def fit(
         ['test', 'train', 'val']
     """
     graph = as_graph(graph)
+    if split == "stratified" and graph.shipped_splits:
+        warnings.warn(
+            "the graph has masks of its own, which split='published' would use; a stratified "
+            "split is drawn instead.",
+            NcgnnWarning,
+            stacklevel=2,
+        )
     family = split.family if isinstance(split, Split) else split
     config = make_config(
         dataset=graph.name, model=model, split=family, seed=seed, device=device, settings=settings
@@ -62,5 +70,5 @@ def fit(
         parts = make_split(graph, family, seed, warn=False)
     inputs = graph_inputs(config, graph)
     trainer = Trainer(new_model(config, inputs), inputs, parts, config.training)
-    state = trainer.run(on_epoch)
+    state = trainer.run(on_epoch, keeps_weights=True)
     return TrainedModel(trainer.model, inputs, parts, state.best_grouping, config)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ncgnn._files import sha256_of_file, write_text
 from ncgnn.errors import InputError
@@ -48,12 +48,15 @@ class RunFolder:
         """Write a JSON file atomically."""
         write_text(self / name, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
-    def read_json(self, name: str) -> Any:
-        """Read a JSON file; the error names it."""
+    def read_json(self, name: str) -> dict[str, Any]:
+        """Read a JSON object; the error names the file."""
         try:
-            return json.loads((self / name).read_bytes())
+            value = json.loads((self / name).read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             raise DamagedFileError(f"{self / name}: cannot be read ({error}).") from None
+        if not isinstance(value, dict):
+            raise DamagedFileError(f"{self / name}: does not hold a JSON object.")
+        return cast("dict[str, Any]", value)
 
     def write_config(self, config: RunConfig) -> None:
         """Write the configuration."""
@@ -68,13 +71,9 @@ class RunFolder:
         return read_records(self / METRICS)
 
     def mark_done(self) -> None:
-        """Write the completion marker with the checksums of everything else."""
-        names = sorted(
-            path.relative_to(self.path).as_posix()
-            for path in self.path.rglob("*")
-            if path.is_file() and not path.name.startswith((".", "events.")) and path.name != DONE
-        )
-        self.write_json(DONE, {"files": {name: sha256_of_file(self / name) for name in names}})
+        """Write the completion marker with the checksums of all that the result rests on."""
+        present = [name for name in _NEEDED if (self / name).is_file()]
+        self.write_json(DONE, {"files": {name: sha256_of_file(self / name) for name in present}})
 
     def is_done(self) -> bool:
         """Whether the completion marker is there."""
@@ -88,8 +87,10 @@ class RunFolder:
             raise InputError(
                 f"{self.path} is not finished; the command that began it continues it."
             )
-        stated = self.read_json(DONE).get("files", {})
-        for name in sorted({*stated, *_NEEDED}):
+        stated = self.read_json(DONE).get("files")
+        if not isinstance(stated, dict):
+            raise DamagedFileError(f"{self / DONE}: field files is missing; train the run again.")
+        for name in _NEEDED:
             if not (self / name).is_file():
                 raise DamagedFileError(f"{self / name} is missing; train the run again.")
             if sha256_of_file(self / name) != stated.get(name):
@@ -109,7 +110,7 @@ class RunFolder:
         with (self / ".lock").open("a") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 raise InputError(f"another process is working on {self.path}.") from None
             yield
 
@@ -124,7 +125,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
             record = json.loads(line)
         except ValueError:
             break
-        if not line.endswith(b"\n"):
+        if not line.endswith(b"\n") or not isinstance(record, dict):
             break
         records.append(record)
     return records

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import InputError
@@ -12,7 +13,6 @@ from ncgnn.training._toml import read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 Tree = dict[str, Any]
 
@@ -66,18 +66,38 @@ def make_config(
         if value is not None:
             named[section][key] = value
     tree = merged(given, named)
+    placed = [(*_placed(key), value) for key, value in (settings or {}).items()]
+    for section, option, value in placed:
+        if (section, option) in (("model", "name"), ("data", "dataset")):
+            tree[section][option] = value
     chosen = tree["model"].get("name", "ncgcn")
     tree["model"]["name"] = chosen
     if "dataset" not in tree["data"]:
         raise InputError("say which graph: --dataset NAME, or dataset = … under [data].")
+    tree["data"]["dataset"] = _located(str(tree["data"]["dataset"]), config)
     if chosen != given.get("model", {}).get("name", chosen):
         # Options of the model that the file speaks of mean nothing to another one.
         tree["model"] = {"name": chosen}
     tree = merged(preset(chosen, str(tree["data"]["dataset"])), tree)
-    for key, value in (settings or {}).items():
-        section, option = _placed(key)
-        tree[section][option] = value
+    for section, option, value in placed:
+        if (section, option) != ("data", "dataset"):
+            tree[section][option] = value
     return resolved(tree, where)
+
+
+def _located(dataset: str, config: Path | None) -> str:
+    """The absolute path of a file, looked for beside the TOML file and then in this folder.
+
+    A run can then be used from any folder, and two files of one name are two graphs.
+    """
+    if not dataset.endswith(".npz"):
+        return dataset
+    folders = [Path.cwd()] if config is None else [Path(config).parent, Path.cwd()]
+    for folder in folders:
+        path = folder / Path(dataset).expanduser()
+        if path.is_file():
+            return str(path.resolve())
+    return dataset
 
 
 def merged(base: Tree, over: Tree) -> Tree:

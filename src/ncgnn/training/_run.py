@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ncgnn._files import write_text
-from ncgnn.data import Split, load, make_split
+from ncgnn.data import load, make_split
 from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.graph._fingerprint import fingerprint
 from ncgnn.nn._inputs import GraphInputs
@@ -81,29 +81,31 @@ def train_run(
         checkpoint_seconds: Time between checkpoints.
     """
     folder = RunFolder(runs / config.name)
+    graph = load(config.data.dataset, data_dir) if graph is None else graph
     with folder.lock():
         if folder.is_done():
-            finished = _finished(folder, config)
+            finished = _finished(folder, config, graph)
             if finished is not None:
                 return finished
-        graph = load(config.data.dataset, data_dir) if graph is None else graph
         job = _Job(config, folder, graph, checkpoint_seconds)
         job.train(on_epoch, stop)
         job.write_outcome()
         if before_done is not None:
             before_done(folder)
-        (folder / names.CHECKPOINT).unlink(missing_ok=True)
         folder.mark_done()
+        (folder / names.CHECKPOINT).unlink(missing_ok=True)
         result = folder.read_json(names.RESULT)
         return RunResult(folder.path, config, result, job.seconds, fresh=True)
 
 
-def _finished(folder: RunFolder, config: RunConfig) -> RunResult | None:
+def _finished(folder: RunFolder, config: RunConfig, graph: Graph) -> RunResult | None:
     """The result of a finished run; None if its files are damaged, so that it is trained again."""
     try:
         folder.check()
+        _same_graph(folder, config, fingerprint(graph))
         result = folder.read_json(names.RESULT)
         seconds = float(folder.read_json(names.TIMING)["seconds"])
+        (folder / names.CHECKPOINT).unlink(missing_ok=True)
     except DamagedFileError as error:
         warnings.warn(f"{error} It is trained again now.", NcgnnWarning, stacklevel=3)
         (folder / names.DONE).unlink()
@@ -133,13 +135,8 @@ class _Job:
         folder, graph_hash = self.folder, fingerprint(self.graph)
         now = environment() | {"graph_sha256": graph_hash}
         if (folder / names.CHECKPOINT).is_file() and (folder / names.ENVIRONMENT).is_file():
-            before = folder.read_json(names.ENVIRONMENT)
-            if before.get("graph_sha256") != graph_hash:
-                raise InputError(
-                    f"{self.config.data.dataset} has changed since {folder.path} was begun; remove "
-                    "that folder, or name another with --runs."
-                )
-            changed = differences(before, now)
+            _same_graph(folder, self.config, graph_hash)
+            changed = differences(folder.read_json(names.ENVIRONMENT), now)
             if changed:
                 warnings.warn(
                     f"{folder.path} continues in another environment, so its numbers may differ "
@@ -147,11 +144,9 @@ class _Job:
                     NcgnnWarning,
                     stacklevel=4,
                 )
-            if Split.load(folder / names.SPLIT).sha256 != self.split.sha256:
-                raise InputError(f"{folder / names.SPLIT} is not the split of this run.")
-            return
+        else:
+            folder.write_json(names.ENVIRONMENT, now)
         folder.write_config(self.config)
-        folder.write_json(names.ENVIRONMENT, now)
         self.split.save(folder / names.SPLIT)
 
     def train(
@@ -185,7 +180,7 @@ class _Job:
                 if stopped:
                     raise KeyboardInterrupt
 
-            self.trainer.run(after_epoch)
+            self.trainer.run(after_epoch, keeps_weights=True)
             self.seconds = before + time.perf_counter() - started
 
     def _resume(self) -> list[Record]:
@@ -199,7 +194,7 @@ class _Job:
                 if len(records) < self.trainer.state.epoch:
                     raise DamagedFileError(f"{self.folder / names.METRICS} has lost lines.")
                 self.seconds = float(about["seconds"])
-            except DamagedFileError as error:
+            except (DamagedFileError, KeyError, TypeError, ValueError) as error:
                 warnings.warn(f"{error} Training starts anew.", NcgnnWarning, stacklevel=4)
                 records = []
                 path.unlink()
@@ -230,6 +225,14 @@ class _Job:
         folder.write_json(names.RESULT, head | outcome)
         timing = {"seconds": self.seconds, "seconds_per_epoch": self.seconds / state.epoch}
         folder.write_json(names.TIMING, timing)
+
+
+def _same_graph(folder: RunFolder, config: RunConfig, graph_hash: str) -> None:
+    if folder.read_json(names.ENVIRONMENT).get("graph_sha256") != graph_hash:
+        raise InputError(
+            f"{config.data.dataset} has changed since {folder.path} was begun; remove that folder, "
+            "or name another with --runs."
+        )
 
 
 def graph_inputs(config: RunConfig, graph: Graph) -> GraphInputs:

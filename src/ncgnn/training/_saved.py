@@ -98,12 +98,19 @@ class TrainedModel:
         return part
 
 
-def load_run(path: Path | str, data_dir: Path | str | None = None) -> TrainedModel:
+def load_run(
+    path: Path | str,
+    data_dir: Path | str | None = None,
+    device: str | None = None,
+    dataset: Path | str | None = None,
+) -> TrainedModel:
     """Load a finished run.
 
     Args:
         path: The run's folder.
         data_dir: Folder with npz files, where the run's data set is looked for.
+        device: Where to run it; by default where it was trained.
+        dataset: Where the run's graph is now, if its file has moved.
 
     Raises:
         InputError: The run is not finished, damaged, or the graph is no longer the same.
@@ -111,11 +118,13 @@ def load_run(path: Path | str, data_dir: Path | str | None = None) -> TrainedMod
     folder = RunFolder(Path(path).expanduser())
     folder.check()
     config = folder.read_config()
-    graph = load(config.data.dataset, data_dir)
+    if device is not None:
+        training = config.training.model_copy(update={"device": device})
+        config = config.model_copy(update={"training": training})
+    place = str(dataset or config.data.dataset)
+    graph = load(place, data_dir)
     if fingerprint(graph) != folder.read_json(names.ENVIRONMENT)["graph_sha256"]:
-        raise InputError(
-            f"{config.data.dataset} has changed since {folder.path} was trained on it."
-        )
+        raise InputError(f"{place} has changed since {folder.path} was trained on it.")
     inputs = graph_inputs(config, graph)
     model = new_model(config, inputs)
     tensors, _ = read_tensors(folder / names.WEIGHTS)

@@ -36,7 +36,7 @@ def scores(logits: torch.Tensor, labels: torch.Tensor, nodes: torch.Tensor) -> S
     loss = float(torch.nn.functional.cross_entropy(chosen, truth))
     probabilities = torch.softmax(chosen.double(), dim=1).cpu().numpy()
     answers, true = probabilities.argmax(1), truth.cpu().numpy()
-    return {
+    values: Scores = {
         "accuracy": float(np.mean(answers == true)),
         "macro_f1": macro_f1(true, answers, logits.shape[1]),
         "balanced_accuracy": balanced_accuracy(true, answers, logits.shape[1]),
@@ -44,6 +44,7 @@ def scores(logits: torch.Tensor, labels: torch.Tensor, nodes: torch.Tensor) -> S
         "calibration_error": calibration_error(true, probabilities),
         "loss": loss,
     }
+    return {name: _finite(value) for name, value in values.items()}
 
 
 def macro_f1(true: NDArray[Any], answers: NDArray[Any], num_classes: int) -> float:
@@ -77,6 +78,8 @@ def calibration_error(
     """Expected calibration error of the highest probability."""
     confidence = probabilities.max(1)
     right = probabilities.argmax(1) == true
+    if not np.isfinite(confidence).all():
+        return float("nan")
     place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
     gaps = np.bincount(place, weights=right.astype(float) - confidence, minlength=bins)
     return float(np.abs(gaps).sum() / len(true))
@@ -108,6 +111,11 @@ def deciles(share: NDArray[np.float64]) -> NDArray[np.int64]:
     known = np.nan_to_num(share, nan=-1.0)
     tenth = np.minimum(np.floor(known * 10 + 1e-9), 9).astype(np.int64)
     return np.where(np.isnan(share), -1, tenth)
+
+
+def _finite(value: float | None) -> float | None:
+    """A number that JSON knows; logits that overflow have no loss and no calibration."""
+    return value if value is not None and np.isfinite(value) else None
 
 
 def _counts(

@@ -28,7 +28,8 @@ def write_tensors(
 
     plain = {name: value.detach().cpu().clone() for name, value in tensors.items()}
     # One entry only: safetensors writes several in any order, and equal runs are equal files.
-    record = {"ncgnn": json.dumps({"about": dict(about), "sha256": _digest(plain)})}
+    said = dict(about)
+    record = {"ncgnn": json.dumps({"about": said, "sha256": _digest(plain, said)})}
     with atomic_write(path) as stream:
         stream.write(save(plain, metadata=record))
 
@@ -51,13 +52,13 @@ def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         about, stated = (json.loads(record["ncgnn"])[name] for name in ("about", "sha256"))
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise DamagedFileError(f"{path}: cannot be read ({error}).") from None
-    if _digest(tensors) != stated:
+    if _digest(tensors, about) != stated:
         raise DamagedFileError(f"{path}: its bytes have changed since it was written.")
     return tensors, about
 
 
-def _digest(tensors: Mapping[str, torch.Tensor]) -> str:
-    digest = hashlib.sha256()
+def _digest(tensors: Mapping[str, torch.Tensor], about: dict[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     for name in sorted(tensors):
         value = tensors[name]
         digest.update(f"{name} {value.dtype} {list(value.shape)}\n".encode())

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ncgnn.nn._backbones import LinearBackbone, LinearLayer
-from ncgnn.nn._dropout import relu_dropout
+from ncgnn.nn._dropout import relu_dropout, training_key
 from ncgnn.nn._inputs import GraphInputs
 from ncgnn.nn._prepared import Prepared
 from ncgnn.nn._products import SharedProducts
@@ -64,7 +64,7 @@ class TwoLayerGNN(nn.Module):
             inputs = GraphInputs(inputs, device=weight.device, dtype=weight.dtype)
         with torch.inference_mode(False):  # what is kept serves later training too
             layout = self._prepared.layout(inputs, torch.zeros_like(inputs.everyone), nodes)
-        channel = layout.channels[0]
+        channel, key = layout.channels[0], training_key(self.training, key)
         before = self.backbone.first(self.first, channel, self._products, "first")
         hidden = relu_dropout(before, self.dropout, None if key is None else key.at(0))
         logits = self.backbone.second(self.second, channel, hidden)
