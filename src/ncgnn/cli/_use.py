@@ -76,7 +76,8 @@ def predict(
     """Write class, probabilities, NC and group of every node of the run's graph."""
     folder = _folder(run, runs)
     ending = out.suffix[1:] if out is not None else ""
-    chosen = table_format or (TableFormat(ending) if ending in TableFormat else TableFormat.csv)
+    by_ending = {known.value: known for known in TableFormat}
+    chosen = table_format or by_ending.get(ending, TableFormat.csv)
     path = free_path(out or folder / f"predictions.{chosen.value}", force)
     if path.suffix not in ("", f".{chosen.value}"):
         raise InputError(f"--out is {path}, but the format is {chosen.value}; make them agree.")
