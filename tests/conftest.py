@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numba
 import pytest
+import torch
 
 
 @pytest.fixture(scope="session")
@@ -16,3 +18,13 @@ def real_data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real graphs in {folder}; NCGNN_TEST_DATA names another folder")
     return folder
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """Small tensors gain nothing from threads, which wait for each other on a busy machine."""
+    numba.get_num_threads()  # its first call starts threads, and sets torch's number of them
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

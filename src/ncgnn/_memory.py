@@ -12,8 +12,8 @@ def keep_freed_memory() -> bool:
     """Let this process keep the memory of freed tensors for the next ones.
 
     By default glibc returns every large block to the system when it is freed, and the next tensor
-    pays for each of its pages again: up to half the time of memory-bound kernels. This concerns the
-    whole process, so that programs decide on it and libraries do not; the command line does.
+    pays for each of its pages again. This concerns the whole process, so that programs decide on it
+    and libraries do not; the command line does.
 
     Returns:
         Whether the C library took it.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numba
 import pytest
 import torch
 from torch import nn
@@ -11,15 +10,7 @@ from torch_geometric.nn import GATConv, GCNConv, GINConv, GraphConv, MessagePass
 from ncgnn.nn import GCN, MLP, NCGCN, GraphSAGE
 from ncgnn.testing import check_backbone, check_model
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    """Small tensors gain nothing from threads, which wait for each other on a busy machine."""
-    numba.get_num_threads()  # its first call starts threads, and sets torch's number of them
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def gin(width, hidden):

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ncgnn.data import Split
-    from ncgnn.graph import Graph
     from ncgnn.nn._grouping import Grouping, GroupingRule
     from ncgnn.nn._inputs import GraphInputs
 
@@ -71,12 +70,6 @@ def evaluation(model: Any, inputs: GraphInputs, split: Split, grouping: Grouping
         if hasattr(model, "alpha"):
             result["alpha"] = [float(a) for a in model.alpha.detach()]
     return result
-
-
-def true_groups(graph: Graph, rule: GroupingRule | None) -> NDArray[np.int64]:
-    """The group of every node by NC of the true labels."""
-    hops = 1 if rule is None else rule.hops
-    return _groups(neighborhood_confusion(graph, hops=hops), _limits(rule))
 
 
 def _limits(rule: GroupingRule | None) -> tuple[float, ...]:

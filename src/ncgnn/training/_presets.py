@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from copy import deepcopy
 from importlib.resources import files
 from pathlib import Path
@@ -19,22 +20,19 @@ Tree = dict[str, Any]
 
 def preset(model: str, dataset: str) -> Tree:
     """The shipped parameters of a model on a data set; what no file speaks of is left out."""
-    import tomllib
-
-    path = files("ncgnn.training") / "presets" / f"{model}.toml"
-    if not path.is_file():
-        return {}
-    tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    tree = _shipped(model)
     by_dataset = tree.pop("datasets", {})
     return merged(tree, by_dataset.get(dataset, {}))
 
 
 def has_preset(model: str, dataset: str) -> bool:
     """Whether parameters for exactly this data set are shipped."""
-    import tomllib
+    return dataset in _shipped(model).get("datasets", {})
 
+
+def _shipped(model: str) -> Tree:
     path = files("ncgnn.training") / "presets" / f"{model}.toml"
-    return path.is_file() and dataset in tomllib.loads(path.read_text(encoding="utf-8"))["datasets"]
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def make_config(

@@ -156,8 +156,9 @@ class _Job:
     ) -> None:
         """Train from the latest checkpoint, or from the start."""
         records = self._resume()
-        for record in records if on_epoch is not None else ():
-            on_epoch(record)  # type: ignore[misc]
+        if on_epoch is not None:
+            for record in records:
+                on_epoch(record)
         started, saved, before = time.perf_counter(), time.perf_counter(), self.seconds
         with (self.folder / names.METRICS).open("ab") as stream:
 

@@ -43,7 +43,7 @@ def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(path, framework="pt") as stored:  # type: ignore[no-untyped-call]
+        with safe_open(path, framework="pt") as stored:
             record: dict[str, str] = stored.metadata() or {}
             tensors: dict[str, torch.Tensor] = {
                 name: stored.get_tensor(name)
