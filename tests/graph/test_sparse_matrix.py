@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ncgnn.errors import InputError
 from ncgnn.graph import _sparse_backend as backend
+from ncgnn.graph import _sparse_ops as ops
 from ncgnn.graph.sparse import ConstantSparse
 
 PATHS = ("compiled", "csr", "chunks")
@@ -76,6 +77,30 @@ def test_the_paths_agree_and_threads_do_not_matter(dtype, width, monkeypatch):
                 assert torch.equal(matrix @ x, products["compiled"])
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("width", [1, 127, 128, 200, 513])
+@pytest.mark.parametrize("density", [0.02, 0.5])
+def test_transposed_products(dtype, width, density, monkeypatch):
+    matrix = random_matrix(90, 40, density, seed=2).to(dtype)
+    x = torch.randn(90, width, dtype=dtype)
+    found = matrix.t_matmul(x)
+    torch.testing.assert_close(found, matrix.to_dense().T @ x)
+    made = "_transpose" in matrix.__dict__
+    assert made == (width < 128 or density == 0.02)
+    for threads in (1, 2, 5, 40):
+        monkeypatch.setattr(ops, "thread_count", lambda threads=threads: threads)
+        assert torch.equal(matrix.t_matmul(x), found)
+
+
+def test_gradients_of_transposed_products():
+    matrix = random_matrix(30, 20, 0.9, seed=3)
+    x = torch.randn(30, 130, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(matrix.t_matmul(x).sum(), x)
+    torch.testing.assert_close(gradient, matrix.to_dense().sum(1, keepdim=True).expand(-1, 130))
+    with pytest.raises(InputError, match="30 rows"):
+        matrix.t_matmul(torch.ones(20, 130, dtype=torch.float64))
 
 
 def test_the_chosen_path_depends_on_the_device():

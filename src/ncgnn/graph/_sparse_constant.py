@@ -9,7 +9,7 @@ import torch
 
 from ncgnn.errors import InputError
 from ncgnn.graph._sparse_checks import check_match
-from ncgnn.graph._sparse_ops import product
+from ncgnn.graph._sparse_ops import adds_up_transposed, product, transposed_product
 
 if TYPE_CHECKING:
     from ncgnn.graph._sparse_matrix import ConstantSparse
@@ -28,6 +28,20 @@ class _ConstantMatmul(torch.autograd.Function):
         if not ctx.needs_input_grad[1]:
             return None, None
         return None, cast("torch.Tensor", _ConstantMatmul.apply(ctx.matrix.t(), gradients[0]))
+
+
+def transposed_matmul(matrix: ConstantSparse, dense: torch.Tensor) -> torch.Tensor:
+    """Aᵀ·X for X [m, d], in the faster of two ways."""
+    check_match(dense, "dense", matrix.dtype, matrix.device)
+    differentiable = dense.requires_grad and torch.is_grad_enabled()
+    if dense.dim() != 2 or differentiable or not adds_up_transposed(matrix.pattern, dense):
+        return matrix.t() @ dense
+    if dense.shape[0] != matrix.shape[0]:
+        raise InputError(
+            f"dense must have {matrix.shape[0]} rows for the transpose of a matrix of shape "
+            f"{list(matrix.shape)}, but its shape is {list(dense.shape)}."
+        )
+    return transposed_product(matrix.pattern, matrix.values, dense.detach())
 
 
 def constant_matmul(matrix: ConstantSparse, dense: torch.Tensor) -> torch.Tensor:

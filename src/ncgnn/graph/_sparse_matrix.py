@@ -13,7 +13,7 @@ from ncgnn.graph import _sparse_select as select
 from ncgnn.graph._sparse_backend import path_for, torch_csr
 from ncgnn.graph._sparse_build import checked_edge_index, merged_entries
 from ncgnn.graph._sparse_checks import as_values, check_float
-from ncgnn.graph._sparse_constant import constant_matmul
+from ncgnn.graph._sparse_constant import constant_matmul, transposed_matmul
 from ncgnn.graph._sparse_ops import row_sums
 from ncgnn.graph._sparse_pattern import SparsePattern
 from ncgnn.graph._sparse_pattern_kernels import is_symmetric
@@ -123,6 +123,10 @@ class ConstantSparse:
 
     def __matmul__(self, dense: torch.Tensor) -> torch.Tensor:
         return constant_matmul(self, dense)
+
+    def t_matmul(self, dense: torch.Tensor) -> torch.Tensor:
+        """Aᵀ·X for X [m, d], without making the transpose where rows hold many entries."""
+        return transposed_matmul(self, dense)
 
     @cached_property
     def _transpose(self) -> ConstantSparse:

@@ -5,11 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ncgnn._compile import over_blocks, thread_count
 from ncgnn.graph import _sparse_torch as plain
 from ncgnn.graph._sparse_backend import empty, path_for, run_rows
 from ncgnn.graph._sparse_dot_kernels import dot_rows
 from ncgnn.graph._sparse_narrow_kernels import narrow_product_rows
-from ncgnn.graph._sparse_product_kernels import head_product_rows, product_rows
+from ncgnn.graph._sparse_product_kernels import (
+    head_product_rows,
+    product_rows,
+    transposed_product_columns,
+)
 from ncgnn.graph._sparse_row_kernels import (
     divide_rows,
     shift_rows,
@@ -24,6 +31,11 @@ if TYPE_CHECKING:
 
 #: Below this many columns the loop over columns costs more than its work.
 NARROW = 16
+#: Entries per row and column, and columns, from which on a transposed product is added up faster
+#: than multiplied out; and the columns that one thread adds up at a time.
+FULL_ROWS = 8
+WIDE = 128
+TILE = 256
 
 
 def product(pattern: SparsePattern, weights: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
@@ -52,6 +64,27 @@ def product(pattern: SparsePattern, weights: torch.Tensor, dense: torch.Tensor) 
         dense.numpy(),
         out.numpy(),
     )
+    return out
+
+
+def adds_up_transposed(pattern: SparsePattern, dense: torch.Tensor) -> bool:
+    """Whether :func:`transposed_product` is the faster way to Aᵀ·X, for X [m, d]."""
+    full = pattern.nnz >= FULL_ROWS * sum(pattern.shape)
+    return path_for(dense.device) == "compiled" and full and dense.shape[1] >= WIDE
+
+
+def transposed_product(
+    pattern: SparsePattern, weights: torch.Tensor, dense: torch.Tensor
+) -> torch.Tensor:
+    """Aᵀ·X for weights [nnz] and X [m, d], without the transposed matrix; on the CPU."""
+    width = dense.shape[1]
+    out = empty((pattern.shape[1], width), dense)
+    arrays = (pattern.crow, pattern.col, weights.contiguous(), dense.contiguous(), out)
+    numbers = tuple(array.numpy() for array in arrays)
+    # Every column is added up alone, so its tile changes no bit of it.
+    tile = min(TILE, max(NARROW, width // thread_count() // NARROW * NARROW))
+    tiles = np.append(np.arange(0, width, tile), width)
+    over_blocks(tiles, lambda first, last: transposed_product_columns(first, last, *numbers))
     return out
 
 

@@ -45,6 +45,28 @@ def product_rows(
 
 
 @compiled
+def transposed_product_columns(
+    first: int, last: int, crow: Array, col: Array, weights: Array, dense: Array, out: Array
+) -> None:
+    """Write columns ``first .. last - 1`` of Aᵀ·X, for weights [nnz] and X [m, d].
+
+    A row of X is read once, and added to the rows of a result that is narrow enough to stay in
+    cache; the product of the transposed matrix would fetch a row of X for every entry.
+    """
+    width = last - first
+    # Apart from ``out``, whose rows may lie a power of two apart and compete for cache sets.
+    total = np.zeros((out.shape[0], width), dtype=dense.dtype)
+    x = np.empty(width, dtype=dense.dtype)
+    for i in range(crow.shape[0] - 1):
+        x[:] = dense[i, first:last]
+        for e in range(np.uint64(crow[i]), np.uint64(crow[i + 1])):
+            weight, target = weights[e], total[np.uint64(col[e])]
+            for k in range(width):
+                target[k] += weight * x[k]
+    out[:, first:last] = total
+
+
+@compiled
 def head_product_rows(
     first: int, last: int, crow: Array, col: Array, weights: Array, dense: Array, out: Array
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
@@ -99,19 +99,14 @@ class LinearBackbone(Backbone):
         self, layer: LinearLayer, channel: Channel, products: SharedProducts, name: str
     ) -> torch.Tensor:
         """Σ_t (P_t · X) · W_t + b, products shared between passes."""
-        parts = [
-            products.product(f"{name}.{t}", term, weight)
-            for t, (term, weight) in enumerate(zip(channel.first, layer.weights, strict=True))
-        ]
-        return _added(parts, layer.bias)
+        return products.total(name, channel.first, list(layer.weights), layer.bias)
 
     def second(self, layer: LinearLayer, channel: Channel, hidden: torch.Tensor) -> torch.Tensor:
         """Σ_t P_t · (H · W_t) + b."""
-        parts = [
-            _propagated(operator, hidden, weight)
-            for operator, weight in zip(channel.second, layer.weights, strict=True)
-        ]
-        return _added(parts, layer.bias)
+        total = layer.bias
+        for operator, weight in zip(channel.second, layer.weights, strict=True):
+            total = _added(total, operator, hidden, weight)
+        return cast("torch.Tensor", total)
 
     def restricted(self, channel: Channel, places: torch.Tensor) -> Operators:
         """Rows of the operators."""
@@ -122,20 +117,23 @@ class LinearBackbone(Backbone):
         )
 
 
-def _propagated(
-    operator: ConstantSparse | None, hidden: torch.Tensor, weight: torch.Tensor
+def _added(
+    total: torch.Tensor | None,
+    operator: ConstantSparse | None,
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
 ) -> torch.Tensor:
-    """P · H · W, in the cheaper of its two orders."""
-    if operator is None:
+    """``total + P · H · W`` in the cheaper order; a total of more than one row is overwritten."""
+    if operator is not None:
+        (rows, columns), (width, out) = operator.shape, weight.shape
+        first = SPARSE_COST * operator.nnz * width + rows * width * out
+        last = SPARSE_COST * operator.nnz * out + columns * width * out
+        if first >= last:
+            part = operator @ (hidden @ weight)
+            return part if total is None else part.add_(total)
+        hidden = operator @ hidden
+    if total is None:
         return hidden @ weight
-    (rows, columns), (width, out) = operator.shape, weight.shape
-    first = SPARSE_COST * operator.nnz * width + rows * width * out
-    last = SPARSE_COST * operator.nnz * out + columns * width * out
-    return (operator @ hidden) @ weight if first < last else operator @ (hidden @ weight)
-
-
-def _added(parts: list[torch.Tensor], bias: torch.Tensor | None) -> torch.Tensor:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total if bias is None else total + bias
+    if total.dim() == 1:  # a bias
+        return torch.addmm(total, hidden, weight)
+    return total.addmm_(hidden, weight)

@@ -35,6 +35,10 @@ RESULT, TIMING, DONE = "result.json", "timing.json", "done.json"
 _NEEDED = (CONFIG, ENVIRONMENT, SPLIT, METRICS, WEIGHTS, RESULT, TIMING)
 
 
+class RunInUseError(InputError):
+    """Another process trains this run."""
+
+
 class RunFolder:
     """Reads and writes the files of one run."""
 
@@ -111,7 +115,7 @@ class RunFolder:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise InputError(f"another process is working on {self.path}.") from None
+                raise RunInUseError(f"another process is working on {self.path}.") from None
             yield
 
 
