@@ -41,6 +41,11 @@ def fields_of_pyg(data: Any) -> dict[str, Any]:
         value = getattr(data, attribute, None)
         if value is not None:
             fields[key] = value
+    if {"labels", "features"} <= fields.keys() and len(fields["labels"]) != data.x.shape[0]:
+        raise InputError(
+            f"y has {len(fields['labels'])} entries, but x has {data.x.shape[0]} rows; each node "
+            "needs one of both (label -1 = unknown)."
+        )
     if isinstance(getattr(data, "name", None), str):
         fields["name"] = data.name
     for key in ("node_ids", "class_names"):

@@ -128,6 +128,13 @@ class GraphInputs:
         return _denser(sparse_product(operator, self.features))
 
 
+def as_inputs(graph: GraphInputs | GraphLike, weight: torch.Tensor) -> GraphInputs:
+    """A graph as inputs for the model that a weight belongs to, in its precision and place."""
+    if isinstance(graph, GraphInputs):
+        return graph
+    return GraphInputs(graph, device=weight.device, dtype=weight.dtype)
+
+
 def cost(matrix: Constant) -> float:
     """Cost of multiplying a constant by one column, in multiply-adds of a dense product."""
     return float(matrix.numel()) if isinstance(matrix, torch.Tensor) else SPARSE_COST * matrix.nnz

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ncgnn.errors import InputError, UnknownNameError
-from ncgnn.nn._options import SeparatedOptions
+from ncgnn.nn._options import SeparatedOptions, checked
 from ncgnn.nn._separated import SeparatedGNN
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class SeparatedModel(SeparatedGNN):
     constructor: Any = "gcn"
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
-        chosen = self.Options(**options)
+        chosen = checked(self.Options, options)
         super().__init__(
             num_features,
             num_classes,

@@ -2,21 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+import difflib
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
+from ncgnn.errors import InputError
 from ncgnn.nn._channels import Separation
 from ncgnn.nn._grouping import GroupingRule, Guidance, ThresholdKind
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Width = Annotated[int, Field(ge=1)]
+OptionsKind = TypeVar("OptionsKind", bound="Options")
 
 
 class Options(BaseModel):
     """Options that cannot be changed and know no other names."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+def complaint(error: ValidationError, kind: type[BaseModel] | None = None) -> str:
+    """What is wrong with the first field that is wrong, with the names of ``kind`` it may mean."""
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = [] if kind is None else list(kind.model_fields)
+        close = difflib.get_close_matches(field.rpartition(".")[2], known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}."
+        return f"{field}: there is no such option" + (f"; {hint}" if known else ".")
+    message = str(first["msg"]).removeprefix("Value error, ")
+    given = "" if isinstance(first.get("input"), dict) else f" (it is {first.get('input')!r})"
+    return f"{field}: {message}{given}." if field else f"{message}."
+
+
+def checked(kind: type[OptionsKind], options: dict[str, Any], where: str = "") -> OptionsKind:
+    """Options of a kind; the error names the first one that is wrong.
+
+    Args:
+        kind: What they are options of.
+        options: The given ones.
+        where: Put before the option's name in an error.
+    """
+    try:
+        return kind(**options)
+    except ValidationError as error:
+        raise InputError(f"{where}{complaint(error, kind)}") from None
 
 
 class SeparatedOptions(Options):

@@ -11,7 +11,7 @@ from ncgnn.errors import InputError
 from ncgnn.nn._backbones import LinearBackbone
 from ncgnn.nn._channels import check_separation
 from ncgnn.nn._dropout import relu_dropout, training_key
-from ncgnn.nn._inputs import GraphInputs
+from ncgnn.nn._inputs import as_inputs
 from ncgnn.nn._mixing import mixed_relu_dropout
 from ncgnn.nn._plugin import ConvBackbone
 from ncgnn.nn._prepared import Prepared
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ncgnn.nn._backbones import Backbone
     from ncgnn.nn._channels import Layout, Separation
     from ncgnn.nn._dropout import DropoutKey
+    from ncgnn.nn._inputs import GraphInputs
     from ncgnn.nn._plugin import LayerConstructor
     from ncgnn.nn._products import Term
 
@@ -119,8 +120,7 @@ class SeparatedGNN(nn.Module):
             nodes: Whose logits are wanted, each at most once. The same numbers up to rounding, but
                 the second layer computes no others.
         """
-        if not isinstance(inputs, GraphInputs):
-            inputs = GraphInputs(inputs, device=self.raw.device, dtype=self.raw.dtype)
+        inputs = as_inputs(inputs, self.raw)
         with torch.inference_mode(False):  # what is kept serves later training too
             layout = self._prepared.layout(inputs, self._checked(inputs, group), nodes)
         key = training_key(self.training, key)

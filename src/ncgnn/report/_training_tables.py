@@ -12,7 +12,7 @@ from ncgnn.training import summary
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ncgnn.training import RunConfig, RunResult, Spread
+    from ncgnn.training import RunConfig, RunResult, Spread, Summary
 
 _TITLES = {
     "accuracy": "accuracy",
@@ -36,6 +36,8 @@ def summary_table(results: Sequence[RunResult]) -> Table:
         table.add_row(f"test {_TITLES[name]}", _percent(spread), style=_style(name))
     if over.majority_baseline is not None:
         table.add_row("always the commonest test class", _percent(over.majority_baseline))
+        if _no_better(over):
+            table.caption = "No better than always giving that answer: nothing was learned."
     table.add_row("epochs", _spread(over.epochs, 1, ".0f"))
     table.add_row("seconds", _spread(over.seconds, 1, ".1f"))
     if over.never_evaluated:
@@ -61,10 +63,19 @@ def comparison_table(per_model: Sequence[Sequence[RunResult]]) -> Table:
     if baseline is not None:
         table.add_row("majority class", "", _percent(baseline))
     unseen = ", ".join(str(label) for label in overs[0].never_evaluated)
-    table.caption = "Bold: best on validation." + (
-        f" Classes never evaluated: {unseen}." if unseen else ""
-    )
+    idle = [r[0].config.model.name for r, o in zip(per_model, overs, strict=True) if _no_better(o)]
+    best_name = per_model[best][0].config.model.name
+    table.caption = f"Best on validation: {best_name}."
+    if idle:
+        table.caption += f" No better than the majority class: {', '.join(idle)}."
+    if unseen:
+        table.caption += f" Classes never evaluated: {unseen}."
     return table
+
+
+def _no_better(over: Summary) -> bool:
+    baseline = over.majority_baseline
+    return bool(over.test) and baseline is not None and over.test["accuracy"].mean <= baseline.mean
 
 
 def evaluation_tables(result: dict[str, Any], config: RunConfig) -> list[Table]:

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from ncgnn.training._folder import RunFolder
     from ncgnn.training._presets import has_preset, make_config, preset
     from ncgnn.training._run import RunResult, train_run
-    from ncgnn.training._saved import TrainedModel, load_run
+    from ncgnn.training._saved import load_run
     from ncgnn.training._scores import scores
     from ncgnn.training._summary import Spread, Summary, summary
     from ncgnn.training._tensors import DamagedFileError
+    from ncgnn.training._trained import TrainedModel
 
 __all__ = [
     "DamagedFileError",
@@ -49,10 +50,11 @@ _MODULES = {
     "_folder": ("RunFolder",),
     "_presets": ("has_preset", "make_config", "preset"),
     "_run": ("RunResult", "train_run"),
-    "_saved": ("TrainedModel", "load_run"),
+    "_saved": ("load_run",),
     "_scores": ("scores",),
     "_summary": ("Spread", "Summary", "summary"),
     "_tensors": ("DamagedFileError",),
+    "_trained": ("TrainedModel",),
 }
 __getattr__, __dir__ = lazy_exports(
     __name__,

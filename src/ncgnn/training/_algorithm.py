@@ -89,6 +89,8 @@ class Trainer:
         )
         if int(inputs.labels[torch.cat([self.train, self.val, self.test])].min()) < 0:
             raise InputError("the split holds unlabelled nodes.")
+        if inputs.num_classes < 2:
+            raise InputError("the graph has one class only; there is nothing to classify.")
         self.optimizer = torch.optim.Adam(
             model.parameters(),
             lr=config.learning_rate,

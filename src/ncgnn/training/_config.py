@@ -117,28 +117,17 @@ def resolved(tree: dict[str, Any], where: str = "configuration") -> RunConfig:
     """
     from pydantic import ValidationError
 
-    from ncgnn.errors import InputError, UnknownNameError
+    from ncgnn.errors import InputError
     from ncgnn.nn._models import model_class
+    from ncgnn.nn._options import checked, complaint
 
     try:
         config = RunConfig.model_validate(tree)
     except ValidationError as error:
-        raise InputError(f"{where}: {_first_complaint(error)}") from None
-    try:
-        chosen = model_class(config.model.name).Options(**config.model.options)
-    except ValidationError as error:
-        raise InputError(f"{where}: model.{_first_complaint(error)}") from None
-    except UnknownNameError:
-        raise
+        section = str(error.errors()[0]["loc"][0])
+        kind = {"data": DataConfig, "training": TrainingConfig}.get(section)
+        raise InputError(f"{where}: {complaint(error, kind)}") from None
+    kind = model_class(config.model.name).Options
+    chosen = checked(kind, config.model.options, f"{where}: model.")
     options = {"name": config.model.name, **chosen.model_dump(mode="json")}
     return config.model_copy(update={"model": ModelConfig(**options)})
-
-
-def _first_complaint(error: Any) -> str:
-    first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"])
-    message = str(first["msg"]).removeprefix("Value error, ")
-    given = "" if isinstance(first.get("input"), dict) else f" (it is {first.get('input')!r})"
-    if first["type"] == "extra_forbidden":
-        return f"{field}: there is no such option."
-    return f"{field}: {message}{given}." if field else f"{message}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from ncgnn.graph import as_graph
 from ncgnn.training._algorithm import Trainer
 from ncgnn.training._presets import make_config
 from ncgnn.training._run import graph_inputs, new_model
-from ncgnn.training._saved import TrainedModel
+from ncgnn.training._trained import TrainedModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,5 +71,14 @@ def fit(
         parts = make_split(graph, family, seed, warn=False)
     inputs = graph_inputs(config, graph)
     trainer = Trainer(new_model(config, inputs), inputs, parts, config.training)
-    state = trainer.run(on_epoch, keeps_weights=True)
-    return TrainedModel(trainer.model, inputs, parts, state.best_grouping, config)
+    history: list[Record] = []
+
+    def after_epoch(record: Record) -> None:
+        history.append(record)
+        if on_epoch is not None:
+            on_epoch(record)
+
+    started = time.perf_counter()
+    state = trainer.run(after_epoch, keeps_weights=True)
+    found = (parts, state.best_grouping, config, history, time.perf_counter() - started)
+    return TrainedModel(trainer.model, inputs, *found)

@@ -9,6 +9,7 @@
 ``weights.safetensors`` the best epoch's weights, with the groups and NC in force
 ``result.json``         scores and accuracy per group
 ``timing.json``         how long it took
+``graph.npz``           the graph, where a model that was fitted in Python was saved
 ``done.json``           the checksums of all these, written last
 ======================  =======================================================================
 """
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 CONFIG, ENVIRONMENT, SPLIT = "config.toml", "environment.json", "split.json"
 METRICS, CHECKPOINT, WEIGHTS = "metrics.jsonl", "checkpoint.safetensors", "weights.safetensors"
-RESULT, TIMING, DONE = "result.json", "timing.json", "done.json"
+RESULT, TIMING, DONE, GRAPH = "result.json", "timing.json", "done.json", "graph.npz"
 _NEEDED = (CONFIG, ENVIRONMENT, SPLIT, METRICS, WEIGHTS, RESULT, TIMING)
 
 
@@ -76,7 +77,7 @@ class RunFolder:
 
     def mark_done(self) -> None:
         """Write the completion marker with the checksums of all that the result rests on."""
-        present = [name for name in _NEEDED if (self / name).is_file()]
+        present = [name for name in (*_NEEDED, GRAPH) if (self / name).is_file()]
         self.write_json(DONE, {"files": {name: sha256_of_file(self / name) for name in present}})
 
     def is_done(self) -> bool:
@@ -87,6 +88,10 @@ class RunFolder:
         """Complain unless the run is complete and every file is as it was written."""
         if not self.path.is_dir():
             raise InputError(f"there is no run {self.path}; 'ncgnn train' makes one.")
+        inside = sorted(path.parent.name for path in self.path.glob(f"*/{DONE}"))
+        if inside and not (self / CONFIG).is_file():
+            more = ", …" if len(inside) > 5 else ""
+            raise InputError(f"{self.path} holds runs; name one: {', '.join(inside[:5])}{more}.")
         if not self.is_done():
             raise InputError(
                 f"{self.path} is not finished; the command that began it continues it."
@@ -94,7 +99,7 @@ class RunFolder:
         stated = self.read_json(DONE).get("files")
         if not isinstance(stated, dict):
             raise DamagedFileError(f"{self / DONE}: field files is missing; train the run again.")
-        for name in _NEEDED:
+        for name in (*_NEEDED, *({GRAPH} & stated.keys())):
             if not (self / name).is_file():
                 raise DamagedFileError(f"{self / name} is missing; train the run again.")
             if sha256_of_file(self / name) != stated.get(name):

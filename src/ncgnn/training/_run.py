@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import warnings
@@ -21,9 +20,9 @@ from ncgnn.training import _folder as names
 from ncgnn.training._algorithm import Trainer
 from ncgnn.training._checkpoint import load_checkpoint, save_checkpoint
 from ncgnn.training._environment import differences, environment
-from ncgnn.training._evaluation import evaluation
 from ncgnn.training._folder import RunFolder, read_records
-from ncgnn.training._tensors import DamagedFileError, write_tensors
+from ncgnn.training._tensors import DamagedFileError
+from ncgnn.training._trained import TrainedModel, metrics_line, write_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -171,7 +170,7 @@ class _Job:
 
             def after_epoch(record: Record) -> None:
                 nonlocal saved
-                stream.write(_line(record))
+                stream.write(metrics_line(record).encode())
                 if on_epoch is not None:
                     on_epoch(record)
                 stopped = stop is not None and stop()
@@ -201,31 +200,14 @@ class _Job:
                 path.unlink()
                 self.trainer = self._new_trainer()
         records = records[: self.trainer.state.epoch]
-        write_text(self.folder / names.METRICS, "".join(_line(r).decode() for r in records))
+        write_text(self.folder / names.METRICS, "".join(metrics_line(r) for r in records))
         return records
 
     def write_outcome(self) -> None:
         """Write weights, scores and times."""
-        state, folder = self.trainer.state, self.folder
-        tensors = {f"model.{name}": value for name, value in state.best_weights.items()}
-        tensors["confusion"] = state.best_grouping.confusion
-        tensors["group"] = state.best_grouping.group
-        about = {"model": self.config.model.name, "epoch": state.best_epoch}
-        write_tensors(folder / names.WEIGHTS, tensors, about)
-        outcome = evaluation(self.trainer.model, self.inputs, self.split, state.best_grouping)
-        head = {
-            "dataset": self.config.data.dataset,
-            "graph": self.graph.name,
-            "model": self.config.model.name,
-            "split": self.config.data.split,
-            "split_sha256": self.split.sha256,
-            "seed": self.config.training.seed,
-            "best_epoch": state.best_epoch,
-            "epochs": state.epoch,
-        }
-        folder.write_json(names.RESULT, head | outcome)
-        timing = {"seconds": self.seconds, "seconds_per_epoch": self.seconds / state.epoch}
-        folder.write_json(names.TIMING, timing)
+        trainer, history = self.trainer, self.folder.history()
+        found = (self.split, trainer.state.best_grouping, self.config, history, self.seconds)
+        write_outcome(self.folder, TrainedModel(trainer.model, self.inputs, *found))
 
 
 def _same_graph(folder: RunFolder, config: RunConfig, graph_hash: str) -> None:
@@ -264,7 +246,3 @@ def new_model(config: RunConfig, inputs: GraphInputs) -> Any:
         kind = model_class(config.model.name)
         model = kind(inputs.num_features, inputs.num_classes, **config.model.options)
     return model.to(device=inputs.device, dtype=inputs.dtype)
-
-
-def _line(record: Record) -> bytes:
-    return (json.dumps(record, allow_nan=False) + "\n").encode()

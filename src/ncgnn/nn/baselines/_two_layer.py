@@ -9,13 +9,14 @@ from torch import nn
 
 from ncgnn.nn._backbones import LinearBackbone, LinearLayer
 from ncgnn.nn._dropout import relu_dropout, training_key
-from ncgnn.nn._inputs import GraphInputs
+from ncgnn.nn._inputs import as_inputs
 from ncgnn.nn._prepared import Prepared
 from ncgnn.nn._products import SharedProducts
 
 if TYPE_CHECKING:
     from ncgnn.graph import GraphLike
     from ncgnn.nn._dropout import DropoutKey
+    from ncgnn.nn._inputs import GraphInputs
 
 
 class TwoLayerGNN(nn.Module):
@@ -59,9 +60,7 @@ class TwoLayerGNN(nn.Module):
         nodes: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Logits of every node, or of the given ones, [n, classes]; ``group`` plays no part."""
-        if not isinstance(inputs, GraphInputs):
-            weight = self.first.weights[0]
-            inputs = GraphInputs(inputs, device=weight.device, dtype=weight.dtype)
+        inputs = as_inputs(inputs, self.first.weights[0])
         with torch.inference_mode(False):  # what is kept serves later training too
             layout = self._prepared.layout(inputs, torch.zeros_like(inputs.everyone), nodes)
         channel, key = layout.channels[0], training_key(self.training, key)

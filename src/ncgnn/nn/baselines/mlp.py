@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ncgnn.nn._options import PlainOptions
+from ncgnn.nn._options import PlainOptions, checked
 from ncgnn.nn.baselines._two_layer import TwoLayerGNN
 
 
@@ -20,5 +20,5 @@ class MLP(TwoLayerGNN):
     Options = PlainOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
-        chosen = self.Options(**options)
+        chosen = checked(self.Options, options)
         super().__init__(num_features, num_classes, operators="identity", **chosen.model_dump())

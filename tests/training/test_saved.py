@@ -1,0 +1,105 @@
+"""Models fitted in Python, saved and loaded again."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import ncgnn
+from ncgnn.data import Split
+from ncgnn.errors import InputError
+from ncgnn.training import DamagedFileError, load_run
+
+
+@pytest.fixture(scope="module")
+def graph():
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 3, 60)
+    features = torch.eye(3)[labels] + 0.1 * torch.randn(60, 3)
+    edges = torch.from_numpy(random.integers(0, 60, (2, 240)))
+    return Data(x=features, edge_index=edges, y=torch.from_numpy(labels))
+
+
+@pytest.fixture(scope="module")
+def trained(graph):
+    return ncgnn.fit(graph, "ncgcn", hidden=8, epochs=15, learning_rate=0.05, scaling="row")
+
+
+@pytest.mark.parametrize("split", ["stratified", "own"])
+def test_a_fitted_model_is_saved_and_loaded_with_its_graph(graph, split, tmp_path):
+    parts = split
+    if split == "own":
+        parts = Split("custom", "custom", None, np.arange(30), np.arange(30, 45), np.arange(45, 60))
+    trained = ncgnn.fit(graph, "ncgcn", split=parts, hidden=8, epochs=15, learning_rate=0.05)
+    folder = trained.save(tmp_path / "kept")
+    loaded = load_run(folder)
+    assert loaded.config == trained.config
+    assert list(loaded.history) == list(trained.history)
+    mine, theirs = trained.predictions(), loaded.predictions()
+    assert mine.keys() == theirs.keys()
+    for name, column in mine.items():
+        np.testing.assert_array_equal(theirs[name], column)
+    assert loaded.evaluate() == trained.evaluate()
+    result = json.loads((folder / "result.json").read_text())
+    accuracies = [record["val_accuracy"] for record in trained.history]
+    assert result["best_epoch"] == accuracies.index(max(accuracies))
+    assert result["scores"]["val"]["accuracy"] == max(accuracies)
+    again = loaded.save(tmp_path / "again")
+    assert (again / "result.json").read_bytes() == (folder / "result.json").read_bytes()
+
+
+def test_a_saved_graph_is_guarded_by_a_checksum(trained, tmp_path):
+    folder = trained.save(tmp_path / "kept")
+    path = folder / "graph.npz"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(DamagedFileError, match="graph.npz has changed"):
+        load_run(folder)
+    path.unlink()
+    with pytest.raises(DamagedFileError, match="graph.npz is missing"):
+        load_run(folder)
+
+
+def test_saving_overwrites_nothing(trained, tmp_path):
+    (tmp_path / "file").write_text("precious")
+    with pytest.raises(InputError, match="name a new folder"):
+        trained.save(tmp_path)
+    with pytest.raises(InputError, match="name a new folder"):
+        trained.save(tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_a_trained_model_says_what_it_is_in_one_line(trained):
+    text = repr(trained)
+    assert text.startswith("TrainedModel(ncgcn on ")
+    assert "60 nodes, 3 classes; best of 15 epochs" in text
+    assert len(text) < 160
+
+
+def test_a_folder_of_runs_is_no_run(trained, tmp_path):
+    trained.save(tmp_path / "one")
+    trained.save(tmp_path / "two")
+    with pytest.raises(InputError, match="holds runs; name one: one, two"):
+        load_run(tmp_path)
+
+
+def test_what_cannot_be_learned_from_is_refused(graph):
+    single = Data(x=graph.x, edge_index=graph.edge_index, y=torch.zeros(60, dtype=torch.long))
+    with pytest.raises(InputError, match="one class only"):
+        ncgnn.fit(single, "gcn")
+    short = Data(x=graph.x, edge_index=graph.edge_index, y=graph.y[:50])
+    with pytest.raises(InputError, match="y has 50 entries, but x has 60 rows"):
+        ncgnn.fit(short, "gcn")
+
+
+@pytest.mark.parametrize("model", ["ncgcn", "ncsage", "gcn", "sage", "mlp"])
+def test_misspelt_options_are_recognised(graph, model):
+    from ncgnn.nn import model_class
+
+    with pytest.raises(InputError, match="hiden: there is no such option; did you mean hidden"):
+        model_class(model)(3, 2, hiden=4)
+    with pytest.raises(InputError, match=r"training.epoch.*did you mean epochs"):
+        ncgnn.fit(graph, model, **{"training.epoch": 4})
