@@ -44,11 +44,19 @@ def cells() -> list[tuple[str, str, dict[str, object], int]]:
             add(datasets, "ncgcn", seeds, mode)
         add(datasets, "ncgcn", seeds, guidance="nh", threshold=0.5)
 
+    def extensions(datasets, seeds):
+        for option in ("known_labels", "activation"):
+            add(datasets, "ncgcn", seeds, **{option: True})
+        add(datasets, "ncgcn", seeds, threshold_kind="quantile", threshold=0.5)
+        for dataset in datasets:
+            add((dataset,), "ncgcn", seeds, **three_groups(dataset))
+
     modes(QUICK, range(3))
     modes(SLOW, range(1))
     for mode in ("renormalised", "strict"):
         add((*QUICK, *SLOW), "ncsage", range(1), mode)
     ablations(QUICK, range(3))
+    extensions(QUICK, range(3))
     modes(QUICK[:2], range(3, 10))
     modes(SLOW, range(1, 3))
     add((*QUICK, *SLOW), "ncsage", range(1, 3))
@@ -59,6 +67,15 @@ def cells() -> list[tuple[str, str, dict[str, object], int]]:
         add((*QUICK, *SLOW), model, range(3, 10))
         add(LARGE, model, range(1, 3))
     return wanted
+
+
+def three_groups(dataset: str) -> dict[str, list[float]]:
+    """A group between the paper's two: NC from half its threshold to the whole."""
+    from ncgnn.training import preset
+
+    options = preset("ncgcn", dataset)["model"]
+    (low, high), limit = options["dropout"], options["threshold"]
+    return {"threshold": [limit / 2, limit], "dropout": [low, (low + high) / 2, high]}
 
 
 def known_names() -> set[str]:

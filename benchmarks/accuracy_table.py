@@ -7,6 +7,7 @@ python benchmarks/accuracy_table.py --write    # puts them into RESULTS.md
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import statistics
 from collections import defaultdict
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from accuracy import LARGE, STORE
+
+from ncgnn.training import make_config
 
 RESULTS = Path(__file__).parent.parent / "RESULTS.md"
 BEGIN, END = "<!-- tables begin -->", "<!-- tables end -->"
@@ -29,11 +32,29 @@ Runs = dict[str, list[dict[str, Any]]]
 
 
 def variant(config: dict[str, Any]) -> str:
-    model = config["model"]
-    if model["guidance"] == "nh":
-        return "guided by NH"
+    """The model, its mode, and what else differs from the paper's parameters."""
+    model, paper = (
+        config["model"],
+        paper_options(config["model"]["name"], config["data"]["dataset"]),
+    )
     name = f"{model['name']} {model['separation']}"
-    return f"{name}, nobody ever high" if model["threshold"] == [1.0] else name
+    changed = {key for key, value in model.items() if paper.get(key) != value} - {"separation"}
+    if model["threshold"] == [1.0]:
+        return f"{name}, nobody ever high"
+    if len(model["threshold"]) > 1:
+        return f"{name}, {len(model['threshold']) + 1} groups"
+    words = {
+        "guidance": "guided by NH",
+        "known_labels": "training labels known",
+        "activation": "ReLU after layer 2",
+        "threshold_kind": "half of the nodes high",
+    }
+    return ", ".join([name, *(words[key] for key in words if key in changed)])
+
+
+@functools.cache
+def paper_options(model: str, dataset: str) -> dict[str, Any]:
+    return make_config(dataset=dataset, model=model).model_dump(mode="json")["model"]
 
 
 def stored() -> dict[str, Runs]:

@@ -56,10 +56,10 @@ def test_a_saved_graph_is_guarded_by_a_checksum(trained, tmp_path):
     folder = trained.save(tmp_path / "kept")
     path = folder / "graph.npz"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(DamagedFileError, match="graph.npz has changed"):
+    with pytest.raises(DamagedFileError, match=r"graph\.npz has changed"):
         load_run(folder)
     path.unlink()
-    with pytest.raises(DamagedFileError, match="graph.npz is missing"):
+    with pytest.raises(DamagedFileError, match=r"graph\.npz is missing"):
         load_run(folder)
 
 
