@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey, relu_dropout
-from ncgnn.nn._dropout import _mixed, kept_entries
+from ncgnn.nn._dropout import _mixed, dropout, kept_entries
 
 KEY = DropoutKey(seed=1, step=2).at(3)
 
@@ -101,3 +101,15 @@ def test_threads_do_not_matter():
 def test_rates_are_checked(rate):
     with pytest.raises(InputError, match="dropout"):
         relu_dropout(torch.ones(1, 1), rate, KEY)
+
+
+@pytest.mark.parametrize("width", [1, 4, 7])
+def test_dropout_without_relu_keeps_signs_and_passes_gradients_alike(width):
+    x = torch.randn(9, width, dtype=torch.float64, requires_grad=True)
+    nodes = torch.randperm(20)[:9]
+    kept = kept_entries(nodes, width, 1 << 15, KEY)
+    assert torch.equal(dropout(x, 0.5, KEY, nodes), x * kept * 2)
+    assert torch.autograd.gradcheck(lambda x: dropout(x, 0.5, KEY, nodes), x)
+    assert torch.autograd.gradgradcheck(lambda x: dropout(x, 0.5, KEY, nodes) ** 2, x)
+    assert dropout(x, 0.5, None) is x
+    assert dropout(x, 0.0, KEY) is x

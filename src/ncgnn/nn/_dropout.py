@@ -75,10 +75,39 @@ def relu_dropout(
     return cast("torch.Tensor", _ReluDropout.apply(x, rate, key, nodes))
 
 
+def dropout(
+    x: torch.Tensor, rate: float, key: int | None, nodes: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Dropout without an activation, see :func:`relu_dropout`."""
+    check_rate(rate)
+    if key is None or rate == 0:
+        return x
+    if nodes is None:
+        nodes = torch.arange(len(x), device=x.device)
+    return cast("torch.Tensor", _Dropout.apply(x, rate, key, nodes))
+
+
 def check_rate(rate: float) -> None:
     """Complain about a rate that is no probability of dropping something but not all."""
     if not 0 <= rate < 1:
         raise InputError(f"dropout is {rate}; it must be at least 0 and below 1.")
+
+
+class _Dropout(torch.autograd.Function):
+    """Linear, and its own transpose: the gradient is dropped as the input was."""
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> torch.Tensor:
+        x, *ctx.place = arguments
+        rate, key, nodes = ctx.place
+        least, scale = least_and_scale(rate)
+        if x.device.type == "cpu":
+            return _on_cpu(x, least, scale, key, nodes, -np.inf)
+        return x * kept_entries(nodes, x.shape[1], least, key) * scale
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return _Dropout.apply(gradients[0], *ctx.place), None, None, None
 
 
 class _ReluDropout(torch.autograd.Function):
@@ -87,7 +116,7 @@ class _ReluDropout(torch.autograd.Function):
         x, rate, key, nodes = arguments
         least, scale = least_and_scale(rate)
         if x.device.type == "cpu":
-            result = _on_cpu(x, least, scale, key, nodes)
+            result = _on_cpu(x, least, scale, key, nodes, 0.0)
         else:
             kept = kept_entries(nodes, x.shape[1], least, key)
             result = torch.relu(x) * kept * scale
@@ -114,43 +143,54 @@ def least_and_scale(rate: float) -> tuple[int, float]:
 
 
 def _on_cpu(
-    x: torch.Tensor, least: int, scale: float, key: int, nodes: torch.Tensor
+    x: torch.Tensor, least: int, scale: float, key: int, nodes: torch.Tensor, floor: float
 ) -> torch.Tensor:
+    """Entries below ``floor`` count as it; 0 makes it ReLU."""
     x = x.detach().contiguous()
     result = torch.empty_like(x)
     rows = nodes.to(torch.int64).contiguous().numpy()
-    arrays = (x.numpy(), rows, np.uint64(key), np.uint64(least), scale, result.numpy())
+    arrays = (x.numpy(), rows, np.uint64(key), np.uint64(least), scale, floor, result.numpy())
     over_blocks(even_blocks(len(x), 64), lambda a, b: _relu_dropout(*arrays, a, b))
     return result
 
 
 @compiled
 def _relu_dropout(
-    x: Any, nodes: Any, key: Any, least: Any, scale: Any, result: Any, first: int, end: int
+    x: Any,
+    nodes: Any,
+    key: Any,
+    least: Any,
+    scale: Any,
+    floor: Any,
+    result: Any,
+    first: int,
+    end: int,
 ) -> None:
     for i in range(first, end):
-        relu_dropout_row(x[i], nodes[i], key, least, scale, result[i])
+        dropout_row(x[i], nodes[i], key, least, scale, floor, result[i])
 
 
 @compiled
-def relu_dropout_row(row: Any, node: Any, key: Any, least: Any, scale: Any, kept: Any) -> None:
-    """One row of :func:`relu_dropout`, written to ``kept``."""
+def dropout_row(
+    row: Any, node: Any, key: Any, least: Any, scale: Any, floor: Any, kept: Any
+) -> None:
+    """One row of dropout, of entries that are at least ``floor``, written to ``kept``."""
     width = len(row)
     full_words = width // 4
     words = (width + 3) // 4
     factor = row.dtype.type(scale)
-    zero = row.dtype.type(0)
+    zero, lowest = row.dtype.type(0), row.dtype.type(floor)
     counter = key + np.uint64(node) * np.uint64(words) * np.uint64(_GOLDEN)
     for w in range(full_words):
         counter += np.uint64(_GOLDEN)
         word = _random_word(counter)
         for lane in range(4):  # a constant, so that the compiler unrolls it
             scaled = factor if _lane(word, lane) >= least else zero
-            kept[4 * w + lane] = max(row[4 * w + lane], zero) * scaled
+            kept[4 * w + lane] = max(row[4 * w + lane], lowest) * scaled
     word = _random_word(counter + np.uint64(_GOLDEN))
     for column in range(4 * full_words, width):
         scaled = factor if _lane(word, column - 4 * full_words) >= least else zero
-        kept[column] = max(row[column], zero) * scaled
+        kept[column] = max(row[column], lowest) * scaled
 
 
 @compiled

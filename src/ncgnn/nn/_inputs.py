@@ -13,6 +13,8 @@ from ncgnn.graph import as_graph
 from ncgnn.graph.sparse import ConstantSparse, sparse_product, with_self_loops
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
     from ncgnn.graph import GraphLike
     from ncgnn.nn._operators import LinearOperators
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 Constant: TypeAlias = "ConstantSparse | torch.Tensor"
 
 FeatureScaling = Literal["raw", "row"]
+_Made = TypeVar("_Made")
 _Operators = TypeVar("_Operators", bound="LinearOperators")
 
 # One multiply-add with a stored entry costs as much as this many in a dense product, so that a
@@ -68,6 +71,7 @@ class GraphInputs:
         self.labels = torch.from_numpy(self.graph.labels.copy()).to(self.device)
         self._products: dict[int, tuple[ConstantSparse, int, Constant | None]] = {}
         self._operators: dict[tuple[type[Any], bool], Any] = {}
+        self._kept: dict[Hashable, Any] = {}
 
     @cached_property
     def everyone(self) -> torch.Tensor:
@@ -82,6 +86,16 @@ class GraphInputs:
             matrix.setdiag(0)
             matrix.eliminate_zeros()
         return ConstantSparse.from_scipy(matrix).to(self.device).to(self.dtype)
+
+    @cached_property
+    def undirected_adjacency(self) -> ConstantSparse:
+        """The adjacency with every edge in both directions; itself where it is symmetric."""
+        if self.adjacency.t() is self.adjacency:
+            return self.adjacency
+        edges = self.adjacency.pattern.edge_index
+        both = torch.cat([edges, edges.flip(0)], dim=1).unique(dim=1)
+        matrix = ConstantSparse.from_edge_index(both, self.num_nodes)
+        return matrix.to(self.device).to(self.dtype)
 
     @cached_property
     def looped_adjacency(self) -> ConstantSparse:
@@ -117,6 +131,13 @@ class GraphInputs:
         if key not in self._operators:
             self._operators[key] = kind(self, self_loops)
         return self._operators[key]
+
+    def kept(self, name: Hashable, make: Callable[[], _Made]) -> _Made:
+        """What a model derives from the graph alone: made when first asked for, then kept."""
+        if name not in self._kept:
+            with torch.inference_mode(False), torch.no_grad():
+                self._kept[name] = make()
+        return self._kept[name]
 
     def _product(self, operator: ConstantSparse) -> Constant | None:
         if isinstance(self.features, torch.Tensor):

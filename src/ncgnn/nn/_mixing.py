@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ncgnn._compile import compiled, even_blocks, over_blocks
-from ncgnn.nn._dropout import check_rate, least_and_scale, relu_dropout, relu_dropout_row
+from ncgnn.nn._dropout import check_rate, dropout_row, least_and_scale, relu_dropout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +101,7 @@ def _mix(
             for j in range(len(row)):
                 result[i, j] = max(row[j], zero)
         else:
-            relu_dropout_row(row, nodes[i], key, least, scale, result[i])
+            dropout_row(row, nodes[i], key, least, scale, zero, result[i])
 
 
 @compiled

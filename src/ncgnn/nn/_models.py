@@ -97,6 +97,14 @@ def model_class(name: str) -> type[Any]:
     return getattr(import_module(module), attribute)
 
 
+def made_for(kind: type[Any], inputs: GraphInputs, **options: Any) -> Any:
+    """A model for a graph; ``kind.for_inputs`` makes those that have weights for every node."""
+    declared = getattr(kind, "for_inputs", None)
+    if declared is not None:
+        return declared(inputs, **options)
+    return kind(inputs.num_features, inputs.num_classes, **options)
+
+
 def register_backbone(name: str, constructor: LayerConstructor) -> type[Any]:
     """Make a separated model from any message-passing layer, known by a name of its own.
 

@@ -18,6 +18,8 @@ NUM_FEATURES, NUM_CLASSES = 6, 3
 
 #: Makes a model from the number of features and of classes.
 ModelBuilder: TypeAlias = Callable[[int, int], Any]
+#: Makes a model for one graph.
+GraphModelBuilder: TypeAlias = Callable[[GraphInputs], Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,12 +12,18 @@ from ncgnn.nn import DropoutKey
 from ncgnn.testing._cases import built, close, logits_of, random_case, require
 
 if TYPE_CHECKING:
-    from ncgnn.testing._cases import ModelBuilder
+    from ncgnn.testing._cases import GraphModelBuilder, ModelBuilder
 
 _KEY = DropoutKey(seed=1, step=2)
 
 
-def check_model(build: ModelBuilder, *, seed: int = 0) -> None:
+def check_model(
+    build: ModelBuilder | GraphModelBuilder,
+    *,
+    seed: int = 0,
+    per_graph: bool = False,
+    ordered: bool = False,
+) -> None:
     """Check a model that is called as ``model(inputs, group, key)``.
 
     It must give logits of the right shape and precision for every group vector, also where groups
@@ -29,11 +35,14 @@ def check_model(build: ModelBuilder, *, seed: int = 0) -> None:
         build: Called as ``build(num_features, num_classes)``; gives a torch module. Where that has
             an attribute ``num_groups``, it is called with so many groups, otherwise with two.
         seed: Seed of graphs and parameters.
+        per_graph: The model has weights that belong to nodes or edges of one graph, so that
+            ``build(inputs)`` makes it for that graph, and nothing is asked of it on another.
+        ordered: The order of nodes counts, because weights belong to them; it is not checked then.
 
     Raises:
         AssertionError: With a sentence on the first thing that does not hold.
     """
-    check_everything(ModelCase("the model", build, seed))
+    check_everything(ModelCase("the model", build, seed, per_graph, ordered))
 
 
 @dataclass(frozen=True)
@@ -44,15 +53,24 @@ class ModelCase:
         where: What messages call it.
         build: Makes the model.
         seed: Seed of graphs and parameters.
+        per_graph: Whether it is made for a graph, with :attr:`build` called with that.
+        ordered: Whether the order of nodes counts.
     """
 
     where: str
-    build: ModelBuilder
+    build: Any
     seed: int
+    per_graph: bool = False
+    ordered: bool = False
 
     def model(self, more: int = 0, dtype: torch.dtype = torch.float64) -> Any:
         """A new model."""
-        return built(self.where, self.build, self.seed + more, dtype)
+
+        def build_for_graph(num_features: int, num_classes: int) -> Any:
+            return self.build(random_case(self.seed).inputs(dtype))
+
+        build = build_for_graph if self.per_graph else self.build
+        return built(self.where, build, self.seed + more, dtype)
 
     def same_as(self, model: Any) -> Any:
         """A new model with the parameters of another."""
@@ -68,7 +86,8 @@ def check_everything(case: ModelCase) -> None:
     _check_repetition(case, groups)
     _check_memory(case, groups)
     _check_state(case, groups)
-    _check_order(case, groups)
+    if not case.ordered:
+        _check_order(case, groups)
     _check_gradients(case, groups)
     _check_empty_groups(case, groups)
 
@@ -108,6 +127,8 @@ def _check_memory(case: ModelCase, groups: int) -> None:
             "logits depend on the groups of an earlier call; nothing may be kept of the edges "
             "(in PyG: cached=False).",
         )
+    if case.per_graph:
+        return
     moved = random_case(case.seed + 1, groups)
     one = logits_of(case.where, model, moved.inputs(), moved.group, None)
     other = logits_of(case.where, fresh, moved.inputs(), moved.group, None)

@@ -6,7 +6,8 @@ model's predictions become pseudo-labels of all nodes, NC is counted among them,
 follow from it. Training ends after ``epochs`` epochs, or after ``patience`` epochs without a new
 high. What counts is the model of the best epoch together with the groups in force in that epoch.
 
-A model without groups is trained by the same loop; nothing is regrouped then.
+A model without groups is trained by the same loop; nothing is regrouped then. A model may declare
+groups of parameters, a further loss and stages of training, see :mod:`ncgnn.nn._protocol`.
 
 Every pass computes the logits of those nodes alone that it needs: of training nodes for the loss
 (so that training accuracy is with dropout, before the step), of validation nodes for validation,
@@ -26,6 +27,7 @@ from torch.nn.functional import cross_entropy
 from ncgnn.errors import InputError, NcgnnError
 from ncgnn.nn._dropout import DropoutKey
 from ncgnn.nn._grouping import Grouper, Grouping
+from ncgnn.nn._protocol import begin_phase, parameter_groups, phases, with_extra_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,7 +53,9 @@ class State:
 
     Attributes:
         epoch: Number of epochs done.
-        best_accuracy: Highest validation accuracy so far.
+        phase: Number of the stage of training; -1 before the first one has begun.
+        phase_start: The epoch with which the stage began.
+        best_accuracy: Highest validation accuracy of the stage so far.
         best_epoch: The epoch that reached it first.
         grouping: NC and groups in force.
         best_grouping: NC and groups in force in the best epoch.
@@ -59,6 +63,8 @@ class State:
     """
 
     epoch: int = 0
+    phase: int = -1
+    phase_start: int = 0
     best_accuracy: float = -1.0
     best_epoch: int = -1
     grouping: Grouping = field(default_factory=lambda: Grouping.start(0))
@@ -91,12 +97,8 @@ class Trainer:
             raise InputError("the split holds unlabelled nodes.")
         if inputs.num_classes < 2:
             raise InputError("the graph has one class only; there is nothing to classify.")
-        self.optimizer = torch.optim.Adam(
-            model.parameters(),
-            lr=config.learning_rate,
-            weight_decay=config.weight_decay,
-            fused=inputs.device.type in ("cpu", "cuda"),
-        )
+        self.phases = phases(model, config.epochs, config.patience)
+        self.optimizer = self.new_optimizer()
         self.grouper = None
         self.rule: GroupingRule | None = getattr(model, "rule", None)
         if self.rule is not None:
@@ -131,17 +133,47 @@ class Trainer:
         finally:
             sharing(False)
 
+    def new_optimizer(self) -> torch.optim.Adam:
+        """Adam as a stage of training begins with it."""
+        config = self.config
+        return torch.optim.Adam(
+            parameter_groups(self.model, config.weight_decay),
+            lr=config.learning_rate,
+            fused=self.inputs.device.type in ("cpu", "cuda"),
+        )
+
     @property
     def finished(self) -> bool:
-        """Whether all epochs are done or patience has run out."""
-        state, config = self.state, self.config
+        """Whether all epochs of the last stage are done, or patience has run out."""
+        return self.state.phase == len(self.phases) - 1 and self._phase_is_over
+
+    @property
+    def _phase_is_over(self) -> bool:
+        state = self.state
+        phase, done = self.phases[state.phase], state.epoch - state.phase_start
         waited = state.epoch - 1 - state.best_epoch
-        return state.epoch >= config.epochs or (state.epoch > 0 and waited >= config.patience)
+        return done >= phase.epochs or (done > 0 and waited >= phase.patience)
+
+    def _begin_phase(self) -> None:
+        """Go on to the next stage, from the best weights of the one before."""
+        state = self.state
+        if state.phase >= 0 and self.phases[state.phase].keeps_best:
+            self.model.load_state_dict(state.best_weights)
+        state.phase, state.phase_start = state.phase + 1, state.epoch
+        state.best_accuracy, state.best_epoch, state.best_weights = -1.0, -1, {}
+        labels = self.inputs.labels.index_select(0, self.train)
+        begin_phase(self.model, state.phase, self.inputs, self.train, labels)
+        increment_version(list(self.model.parameters()))
+        self.optimizer = self.new_optimizer()
 
     def epoch(self) -> Record:
         """One training step, one validation, and new groups if validation reached a new high."""
         state = self.state
+        if state.phase < 0 or self._phase_is_over:
+            self._begin_phase()
         record: Record = {"epoch": state.epoch, **self._step(), **self._validation()}
+        if len(self.phases) > 1:
+            record["phase"] = self.phases[state.phase].name
         record["test_accuracy"] = None  # looked at where the model is, and nowhere else
         if self.grouper is not None:
             record |= self._groups_in_force()
@@ -164,7 +196,8 @@ class Trainer:
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
         logits = self.model(self.inputs, self._group(self.state.grouping), key, self.train)
-        loss = cross_entropy(logits, self.inputs.labels.index_select(0, self.train))
+        labels = self.inputs.labels.index_select(0, self.train)
+        loss = with_extra_loss(self.model, cross_entropy(logits, labels), self.train, labels)
         loss.backward()
         self.optimizer.step()
         increment_version(list(self.model.parameters()))

@@ -32,6 +32,8 @@ def save_checkpoint(path: Path, trainer: Trainer, about: dict[str, Any]) -> None
         tensors[f"{name}.confusion"], tensors[f"{name}.group"] = grouping.confusion, grouping.group
     numbers = {
         "epoch": state.epoch,
+        "phase": state.phase,
+        "phase_start": state.phase_start,
         "best_accuracy": state.best_accuracy,
         "best_epoch": state.best_epoch,
     }
@@ -51,6 +53,8 @@ def load_checkpoint(path: Path, trainer: Trainer) -> dict[str, Any]:
 def _restore(trainer: Trainer, tensors: dict[str, torch.Tensor], about: dict[str, Any]) -> None:
     state, device = trainer.state, trainer.inputs.device
     trainer.model.load_state_dict(_under("model.", tensors))
+    state.phase, state.phase_start = int(about["phase"]), int(about["phase_start"])
+    trainer.optimizer = trainer.new_optimizer()
     optimizer = trainer.optimizer.state_dict()
     optimizer["state"] = {}
     for key, value in _under("adam.", tensors).items():

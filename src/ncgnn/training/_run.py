@@ -15,7 +15,7 @@ from ncgnn.data import load, make_split
 from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.graph._fingerprint import fingerprint
 from ncgnn.nn._inputs import GraphInputs
-from ncgnn.nn._models import model_class
+from ncgnn.nn._models import made_for, model_class
 from ncgnn.training import _folder as names
 from ncgnn.training._algorithm import Trainer
 from ncgnn.training._checkpoint import load_checkpoint, save_checkpoint
@@ -244,5 +244,5 @@ def new_model(config: RunConfig, inputs: GraphInputs) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         kind = model_class(config.model.name)
-        model = kind(inputs.num_features, inputs.num_classes, **config.model.options)
+        model = made_for(kind, inputs, **config.model.options)
     return model.to(device=inputs.device, dtype=inputs.dtype)

@@ -56,12 +56,18 @@ class TrainedModel:
     seconds: float
 
     def __repr__(self) -> str:
-        best = max(self.history, key=lambda record: record["val_accuracy"])
+        best = self.history[self.best_epoch]
         return (
             f"TrainedModel({self.config.model.name} on {self.graph.name}: {self.graph.num_nodes:,} "
             f"nodes, {self.inputs.num_classes} classes; best of {len(self.history)} epochs: "
             f"{best['epoch']}, validation accuracy {100 * best['val_accuracy']:.2f})"
         )
+
+    @property
+    def best_epoch(self) -> int:
+        """The first epoch of the last stage of training with its best validation accuracy."""
+        last = [r for r in self.history if r.get("phase") == self.history[-1].get("phase")]
+        return max(last, key=lambda record: record["val_accuracy"])["epoch"]
 
     @property
     def graph(self) -> Graph:
@@ -140,8 +146,7 @@ class TrainedModel:
 def write_outcome(folder: RunFolder, trained: TrainedModel) -> None:
     """Write weights, scores and times of a model into its run's folder."""
     config, epochs = trained.config, len(trained.history)
-    accuracies = [record["val_accuracy"] for record in trained.history]
-    best_epoch = accuracies.index(max(accuracies))
+    best_epoch = trained.best_epoch
     tensors = {f"model.{name}": value for name, value in trained.model.state_dict().items()}
     tensors["confusion"] = trained.grouping.confusion
     tensors["group"] = trained.grouping.group

@@ -1,0 +1,76 @@
+"""What a model may tell the training loop about itself; everything here has a default.
+
+A model is any module that is called as ``model(inputs, group, key, nodes)`` and gives logits. If it
+has the methods of this protocol, the loop uses them:
+
+``parameter_groups(weight_decay)``
+    Groups of parameters for the optimiser, for parameters that are not decayed.
+``extra_loss(train, labels)``
+    Added to the cross-entropy of a training step, right after the forward pass of that step.
+``phases(epochs, patience)``
+    Stages of training one after another; each ends with its best epoch's weights, and the last one
+    counts. ``begin_phase(number, inputs, train, labels)`` is called when a stage begins.
+
+Labels are always those of the training nodes alone. What a model keeps from one stage to the next
+must be a parameter or a buffer, so that an interrupted run goes on from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+    from ncgnn.nn._inputs import GraphInputs
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One stage of training.
+
+    Attributes:
+        name: What records of its epochs call it.
+        epochs: Upper limit of its number of epochs.
+        patience: Epochs without a new best validation accuracy after which it ends.
+        keeps_best: Whether it ends with the weights of its best epoch, or with its last ones.
+    """
+
+    name: str
+    epochs: int
+    patience: int
+    keeps_best: bool = True
+
+
+def parameter_groups(model: Any, weight_decay: float) -> list[dict[str, Any]]:
+    """Groups of parameters for the optimiser; by default one, decayed alike."""
+    declared = getattr(model, "parameter_groups", None)
+    if declared is not None:
+        return declared(weight_decay)
+    return [{"params": list(model.parameters()), "weight_decay": weight_decay}]
+
+
+def phases(model: Any, epochs: int, patience: int) -> tuple[Phase, ...]:
+    """The stages of training; by default one."""
+    declared = getattr(model, "phases", None)
+    return (
+        (Phase("training", epochs, patience),) if declared is None else declared(epochs, patience)
+    )
+
+
+def begin_phase(
+    model: Any, number: int, inputs: GraphInputs, train: torch.Tensor, labels: torch.Tensor
+) -> None:
+    """Tell a model that a stage begins."""
+    declared = getattr(model, "begin_phase", None)
+    if declared is not None:
+        declared(number, inputs, train, labels)
+
+
+def with_extra_loss(
+    model: Any, loss: torch.Tensor, train: torch.Tensor, labels: torch.Tensor
+) -> torch.Tensor:
+    """The loss of a training step, with what the model adds to it."""
+    declared = getattr(model, "extra_loss", None)
+    return loss if declared is None else loss + declared(train, labels)
