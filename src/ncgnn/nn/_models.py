@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ncgnn.errors import InputError, UnknownNameError
+from ncgnn.nn._catalog import BY_NAME, ENTRIES
 from ncgnn.nn._options import SeparatedOptions, checked
 from ncgnn.nn._separated import SeparatedGNN
 
@@ -69,32 +70,28 @@ class NCSAGE(SeparatedModel):
     constructor = "sage"
 
 
-_MODELS = {
-    "ncgcn": "ncgnn.nn._models:NCGCN",
-    "ncsage": "ncgnn.nn._models:NCSAGE",
-    "ncgat": "ncgnn.nn._more_backbones:NCGAT",
-    "ncgin": "ncgnn.nn._more_backbones:NCGIN",
-    "ncgraphconv": "ncgnn.nn._more_backbones:NCGraphConv",
-    "gcn": "ncgnn.nn.baselines.gcn:GCN",
-    "sage": "ncgnn.nn.baselines.sage:GraphSAGE",
-    "mlp": "ncgnn.nn.baselines.mlp:MLP",
-}
 _REGISTERED: dict[str, type[Any]] = {}
 
 
 def model_names() -> list[str]:
     """The names of all models."""
-    return [*_MODELS, *_REGISTERED]
+    return [*(entry.name for entry in ENTRIES if entry.place is not None), *_REGISTERED]
 
 
 def model_class(name: str) -> type[Any]:
     """The class of a model by its name, imported when it is first asked for."""
     if name in _REGISTERED:
         return _REGISTERED[name]
-    if name not in _MODELS:
+    if name not in BY_NAME:
         raise UnknownNameError("model", name, model_names())
-    module, attribute = _MODELS[name].split(":")
-    return getattr(import_module(module), attribute)
+    entry = BY_NAME[name]
+    if entry.place is None:
+        raise InputError(
+            f"{entry.title} is listed with its published results only; it is not implemented "
+            f"({entry.paper})."
+        )
+    module, attribute = entry.place.split(":")
+    return getattr(import_module(f"ncgnn.nn.{module}"), attribute)
 
 
 def made_for(kind: type[Any], inputs: GraphInputs, **options: Any) -> Any:
@@ -116,7 +113,7 @@ def register_backbone(name: str, constructor: LayerConstructor) -> type[Any]:
     Returns:
         The model's class.
     """
-    if name in model_names():
+    if name in BY_NAME or name in _REGISTERED:
         raise InputError(f"there is a model '{name}' already; choose another name.")
     fields = {"constructor": staticmethod(constructor), "__doc__": f"Separated {name}."}
     _REGISTERED[name] = type(name, (SeparatedModel,), fields)
