@@ -1,0 +1,144 @@
+"""Models that are trained in stages, with parameter groups and losses of their own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import ncgnn
+from ncgnn.nn import _models as registry
+from ncgnn.nn._catalog import BY_NAME, ModelEntry
+from ncgnn.nn._options import PlainOptions, checked
+from ncgnn.nn._protocol import Phase
+from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear
+from ncgnn.training import load_run, make_config, train_run
+from ncgnn.training._run import graph_inputs, new_model
+
+
+class Staged(Baseline):
+    """A linear model, whose second stage adds a bias that the training labels begin."""
+
+    Options = PlainOptions
+
+    def __init__(self, num_features, num_classes, **options):
+        super().__init__()
+        checked(self.Options, options)
+        self.linear = FeatureLinear(num_features, num_classes)
+        self.shift = nn.Parameter(torch.zeros(num_classes))
+        self.register_buffer("stage", torch.zeros((), dtype=torch.int64))
+        self.begun = []
+
+    def logits(self, inputs, key):
+        logits = self.linear(inputs)
+        return logits + self.shift if self.stage else logits
+
+    def parameter_groups(self, weight_decay):
+        return [
+            {"params": list(self.linear.parameters()), "weight_decay": weight_decay},
+            {"params": [self.shift], "weight_decay": 0.0},
+        ]
+
+    def phases(self, epochs, patience):
+        return (Phase("first", 4, patience), Phase("second", epochs, patience))
+
+    def begin_phase(self, number, inputs, train, labels):
+        self.begun.append(number)
+        self.stage.fill_(number)
+        assert torch.equal(labels, inputs.labels[train])
+        if number:
+            counts = torch.bincount(labels, minlength=inputs.num_classes)
+            with torch.no_grad():
+                self.shift.copy_(counts / counts.sum())
+
+    def extra_loss(self, train, labels):
+        return 0.1 * self.linear.weight.square().sum()
+
+
+@pytest.fixture(autouse=True)
+def staged(monkeypatch):
+    entry = ModelEntry("staged", "Staged", "features", "", None)
+    monkeypatch.setitem(BY_NAME, "staged", entry)
+    monkeypatch.setitem(registry._REGISTERED, "staged", Staged)
+
+
+def config(**settings):
+    chosen = {"epochs": 9, "patience": 5, "learning_rate": 0.05} | settings
+    return make_config(dataset="digits", model="staged", settings=chosen)
+
+
+def trainer(**settings):
+    graph, chosen = ncgnn.load("digits"), config(**settings)
+    inputs = graph_inputs(chosen, graph)
+    split = ncgnn.make_split(graph, "stratified", 0)
+    model = new_model(chosen, inputs)
+    return ncgnn.training.Trainer(model, inputs, split, chosen.training)
+
+
+def test_each_stage_begins_with_the_best_weights_of_the_one_before():
+    training, records, weights = trainer(), [], []
+
+    def after_epoch(record):
+        records.append(record)
+        weights.append({k: v.clone() for k, v in training.model.state_dict().items()})
+
+    training.run(after_epoch)
+    assert [r["phase"] for r in records[:5]] == ["first"] * 4 + ["second"]
+    assert training.model.begun == [0, 1]
+    assert records[-1]["phase"] == "second"
+    best = max(range(4), key=lambda i: (records[i]["val_accuracy"], -i))
+    other = trainer()
+    for _ in range(4):
+        other.epoch()
+    assert other.state.best_epoch == best
+    for name, value in other.state.best_weights.items():
+        assert torch.equal(value, weights[best][name])
+    assert training.state.best_epoch >= 4
+    assert bool(training.model.stage)
+
+
+def test_only_the_last_stage_counts():
+    trained = ncgnn.fit(ncgnn.load("digits"), "staged", epochs=9, learning_rate=0.05)
+    second = [r for r in trained.history if r["phase"] == "second"]
+    best = max(r["val_accuracy"] for r in second)
+    assert trained.evaluate()["scores"]["val"]["accuracy"] == best
+    assert trained.history[trained.best_epoch]["val_accuracy"] == best
+    assert trained.best_epoch >= 4
+
+
+def test_parameter_groups_reach_the_optimiser():
+    groups = trainer(weight_decay=0.25).optimizer.param_groups
+    assert [group["weight_decay"] for group in groups] == [0.25, 0.0]
+    assert [len(group["params"]) for group in groups] == [2, 1]
+
+
+def test_the_extra_loss_is_trained(monkeypatch):
+    with_it = trainer()
+    with_it.epoch()
+    monkeypatch.delattr(Staged, "extra_loss")
+    without = trainer()
+    without.epoch()
+    assert not torch.equal(with_it.model.linear.weight, without.model.linear.weight)
+
+
+class InterruptedRunError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("epoch", [0, 3, 4, 8])
+def test_an_interrupted_run_resumes_in_its_stage(tmp_path, epoch):
+    whole = train_run(config(), tmp_path / "whole")
+
+    def interrupt(record):
+        if record["epoch"] == epoch:
+            raise InterruptedRunError
+
+    with pytest.raises(InterruptedRunError):
+        train_run(config(), tmp_path / "broken", on_epoch=interrupt, checkpoint_seconds=0)
+    again = train_run(config(), tmp_path / "broken")
+    for name in ("metrics.jsonl", "result.json", "weights.safetensors"):
+        assert (again.folder / name).read_bytes() == (whole.folder / name).read_bytes()
+    loaded = load_run(again.folder)
+    assert bool(loaded.model.stage)
+    expected = again.result["scores"]["test"]["accuracy"]
+    assert loaded.evaluate()["scores"]["test"]["accuracy"] == expected
