@@ -11,7 +11,6 @@ results/accuracy.jsonl, from which benchmarks/accuracy_table.py makes the tables
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from pathlib import Path
 
@@ -78,57 +77,24 @@ def three_groups(dataset: str) -> dict[str, list[float]]:
     return {"threshold": [limit / 2, limit], "dropout": [low, (low + high) / 2, high]}
 
 
-def known_names() -> set[str]:
-    """The names of the runs whose outcome is kept already."""
-    if not STORE.is_file():
-        return set()
-    return {json.loads(line)["name"] for line in STORE.read_text().splitlines()}
-
-
 def main() -> None:
-    from ncgnn.training._folder import RunInUseError
-    from ncgnn.training._presets import make_config
-    from ncgnn.training._run import train_run
+    from _stored_runs import Store
+
+    from ncgnn.training import make_config
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--runs", type=Path, default=Path("runs/accuracy"))
-    parser.add_argument("--split", default="paper")
     arguments = parser.parse_args()
     keep_freed_memory()
     warnings.simplefilter("ignore")
-    STORE.parent.mkdir(exist_ok=True)
+    store = Store(STORE, arguments.runs, arguments.data_dir)
     for dataset, model, settings, seed in cells():
         config = make_config(
-            dataset=dataset, model=model, split=arguments.split, seed=seed, settings=settings
+            dataset=dataset, model=model, split="paper", seed=seed, settings=settings
         )
-        if config.name in known_names():
-            continue
-        try:
-            outcome = train_run(config, arguments.runs, data_dir=arguments.data_dir)
-        except RunInUseError:
-            continue
-        if config.name not in known_names():  # another process may have finished it meanwhile
-            keep(config, outcome)
-        val, test = (outcome.result["scores"][part]["accuracy"] for part in ("val", "test"))
         chosen = " ".join(f"{key.split('.')[1]}={value}" for key, value in settings.items())
-        print(
-            f"{dataset:20} {model:7} {chosen:40} seed {seed}  val {100 * val:.2f}  test "
-            f"{100 * test:.2f}  {outcome.seconds:.0f} s, {outcome.result['epochs']} epochs",
-            flush=True,
-        )
-
-
-def keep(config, outcome) -> None:
-    """Append the outcome of a run to the kept ones."""
-    record = {
-        "name": config.name,
-        "config": config.model_dump(mode="json"),
-        "result": outcome.result,
-        "seconds": round(outcome.seconds, 1),
-    }
-    with STORE.open("a") as stream:
-        stream.write(json.dumps(record) + "\n")
+        store.run(config, chosen)
 
 
 if __name__ == "__main__":
