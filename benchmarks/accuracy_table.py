@@ -132,15 +132,19 @@ def tables() -> str:
     return "\n".join(parts)
 
 
+def replace_between(text: str, begin: str, end: str, inside: str) -> str:
+    """A text with other words between two marks."""
+    before, after = text.split(begin)[0], text.split(end)[1]
+    return f"{before}{begin}\n\n{inside}\n\n{end}{after}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true")
     if not parser.parse_args().write:
         print(tables())
         return
-    text = RESULTS.read_text()
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    RESULTS.write_text(f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}")
+    RESULTS.write_text(replace_between(RESULTS.read_text(), BEGIN, END, tables()))
 
 
 if __name__ == "__main__":

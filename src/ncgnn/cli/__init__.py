@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ncgnn._version import __version__
-from ncgnn.cli import _analyze, _data, _train, _use
+from ncgnn.cli import _analyze, _data, _models, _train, _use
 
 app = typer.Typer(
     name="ncgnn",
@@ -22,6 +22,7 @@ for command in (
     _use.evaluate,
     _use.predict,
     _data.datasets,
+    _models.models,
     _data.split,
     _data.generate,
     _analyze.theory,

@@ -142,7 +142,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "Wang et al., Powerful Graph Convolutional Networks with Adaptive Propagation Mechanism "
         "for Homophily and Heterophily, AAAI 2022",
         "baselines.hog:HOG",
-        "two-hop pairs × 10",
+        "two-hop pairs × 50",
     ),
     ModelEntry(
         "glognn",
@@ -220,8 +220,22 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "baselines.bernnet:BernNet",
         "degree × nodes × classes",
     ),
-    ModelEntry("tuned-gcn", "tuned GCN", "spatial", _TUNED, "baselines.tuned:TunedGCN"),
-    ModelEntry("tuned-sage", "tuned GraphSAGE", "spatial", _TUNED, "baselines.tuned:TunedSAGE"),
+    ModelEntry(
+        "tuned-gcn",
+        "tuned GCN",
+        "spatial",
+        _TUNED,
+        "baselines.tuned:TunedGCN",
+        "nodes × hidden × layers",
+    ),
+    ModelEntry(
+        "tuned-sage",
+        "tuned GraphSAGE",
+        "spatial",
+        _TUNED,
+        "baselines.tuned:TunedSAGE",
+        "nodes × hidden × layers",
+    ),
     ModelEntry(
         "tuned-gat",
         "tuned GAT",
@@ -234,8 +248,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "geom-gcn",
         "Geom-GCN",
         "rewired",
-        "Pei et al., Geom-GCN: Geometric Graph Convolutional Networks, ICLR 2020, "
-        "arXiv:2002.05287",
+        "Pei et al., Geom-GCN: Geometric Graph Convolutional Networks, ICLR 2020, arXiv:2002.05287",
         None,
         published=(("pubmed", 90.72), ("actor", 31.96)),
     ),

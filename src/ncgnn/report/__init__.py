@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         theory_figure,
     )
     from ncgnn.report._html import html_report
+    from ncgnn.report._model_tables import model_details, model_tables, option_facts
     from ncgnn.report._nodes import node_columns, write_nodes, write_table
     from ncgnn.report._run_figures import curves_figure, groups_figure, interplay_figure
     from ncgnn.report._run_html import run_report
@@ -36,7 +37,10 @@ __all__ = [
     "groups_figure",
     "html_report",
     "interplay_figure",
+    "model_details",
+    "model_tables",
     "node_columns",
+    "option_facts",
     "run_report",
     "save_figure",
     "summary_table",
@@ -51,6 +55,7 @@ __all__ = [
 _MODULES = {
     "_figures": ("class_figure", "distribution_figure", "save_figure", "theory_figure"),
     "_html": ("html_report",),
+    "_model_tables": ("model_details", "model_tables", "option_facts"),
     "_nodes": ("node_columns", "write_nodes", "write_table"),
     "_run_figures": ("curves_figure", "groups_figure", "interplay_figure"),
     "_run_html": ("run_report",),

@@ -38,7 +38,12 @@ class Case:
 
     def inputs(self, dtype: torch.dtype = torch.float64) -> GraphInputs:
         """The graph as models take it."""
-        graph = Graph.from_edge_index(self.edges, features=self.x.numpy(), require_labels=False)
+        graph = Graph.from_edge_index(
+            self.edges,
+            features=self.x.numpy(),
+            num_classes=NUM_CLASSES,
+            require_labels=False,
+        )
         return GraphInputs(graph, dtype=dtype)
 
     def permuted(self, order: torch.Tensor) -> Case:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import nn
 
+from ncgnn.errors import InputError
 from ncgnn.graph.sparse import ConstantSparse, gcn_normalised, row_normalised
 from ncgnn.nn._dropout import dropout, training_key
 from ncgnn.nn._inputs import as_inputs
@@ -72,6 +73,43 @@ class FeatureLinear(nn.Module):
         """[n, width]; ``rate`` and ``key`` as :func:`ncgnn.nn._dropout.dropout` takes them."""
         total = product(Term(dropped_features(inputs, rate, key)), self.weight)
         return total if self.bias is None else total + self.bias
+
+
+class NodeLinear(nn.Module):
+    """A·W + b for an operator A of a graph, where W has a row for every node.
+
+    Args:
+        num_nodes: Number of nodes.
+        width: Number of columns of the result.
+    """
+
+    def __init__(self, num_nodes: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_nodes, width))
+        self.bias = nn.Parameter(torch.empty(width))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """As torch's ``Linear``: uniform within ±1/√(number of nodes)."""
+        bound = max(1, len(self.weight)) ** -0.5
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -bound, bound)
+
+    def forward(self, operator: ConstantSparse) -> torch.Tensor:
+        """[n, width]."""
+        if operator.shape[1] != len(self.weight):
+            raise InputError(
+                f"the model has weights for the {len(self.weight)} nodes of its graph; "
+                f"this graph has {operator.shape[1]}."
+            )
+        return operator @ self.weight + self.bias
+
+
+def times(x: Constant, weight: torch.Tensor) -> torch.Tensor:
+    """X·W for constant features or for the trained rows of a layer."""
+    if isinstance(x, ConstantSparse) or not x.requires_grad:
+        return product(Term(x), weight)
+    return x @ weight
 
 
 def dropped_features(inputs: GraphInputs, rate: float, key: int | None) -> Constant:

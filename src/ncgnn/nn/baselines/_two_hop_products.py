@@ -1,0 +1,162 @@
+"""Walks of two steps between nodes, and the memory that weights on them take."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ncgnn._compile import balanced_blocks, compiled, over_blocks
+from ncgnn.errors import InputError
+from ncgnn.graph.sparse import ConstantSparse, SparsePattern, with_self_loops
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ncgnn.nn._inputs import GraphInputs
+
+    Array = NDArray[Any]
+
+_GIB = 2**30
+# Measured peak of a run: two weights with gradients, moments and best values, what a training step
+# keeps for its gradients, and a checkpoint being written, which takes as much as all weights twice.
+_FLOATS_PER_PAIR, _INDICES_PER_PAIR = 54, 3
+
+
+def looped_undirected(inputs: GraphInputs) -> ConstantSparse:
+    """A + I with every edge in both directions, made once."""
+    return inputs.kept(
+        "undirected with self-loops", lambda: with_self_loops(inputs.undirected_adjacency)
+    )
+
+
+def pairs_per_node(inputs: GraphInputs) -> NDArray[np.int64]:
+    """How many nodes are at most two steps away from each, itself included; O(n) memory."""
+
+    def make() -> NDArray[np.int64]:
+        crow, col, blocks = _parts(inputs)
+        counts = np.zeros(inputs.num_nodes, dtype=np.int64)
+        over_blocks(blocks, lambda a, b: _count(crow, col, counts, a, b))
+        return counts
+
+    return inputs.kept("nodes within two steps", make)
+
+
+def two_hop_walks(inputs: GraphInputs) -> ConstantSparse:
+    """(A + I)², the numbers of walks of two steps, made once; columns ascend in every row."""
+
+    def make() -> ConstantSparse:
+        crow, col, blocks = _parts(inputs)
+        starts = np.concatenate([[0], np.cumsum(pairs_per_node(inputs))])
+        small = max(int(starts[-1]), inputs.num_nodes) <= np.iinfo(np.int32).max
+        columns = np.empty(int(starts[-1]), dtype=np.int32 if small else np.int64)
+        walks = torch.empty(len(columns), dtype=inputs.dtype)
+        starts = starts.astype(columns.dtype)
+        arrays = (crow, col, starts, columns, walks.numpy())
+        over_blocks(blocks, lambda a, b: _fill(*arrays, a, b))
+        shape = (inputs.num_nodes, inputs.num_nodes)
+        pattern = SparsePattern(torch.from_numpy(starts), torch.from_numpy(columns), shape)
+        return ConstantSparse(pattern, walks).to(inputs.device)
+
+    return inputs.kept("walks of two steps", make)
+
+
+def one_hop_entries(inputs: GraphInputs) -> torch.Tensor:
+    """A + I at the entries of :func:`two_hop_walks`: 1 for neighbours and oneself, otherwise 0."""
+    crow, col, blocks = _parts(inputs)
+    pattern = two_hop_walks(inputs).pattern.to("cpu")
+    entries = torch.zeros(pattern.nnz, dtype=inputs.dtype)
+    arrays = (crow, col, pattern.crow.numpy(), pattern.col.numpy(), entries.numpy())
+    over_blocks(blocks, lambda a, b: _mark(*arrays, a, b))
+    return entries.to(inputs.device)
+
+
+def needed_memory(pairs: int, bytes_per_float: int = 4) -> float:
+    """GiB that training two weights per pair of nodes takes; all else is small beside it."""
+    bytes_per_index = 4 if pairs < 2**31 else 8
+    per_pair = _FLOATS_PER_PAIR * bytes_per_float + _INDICES_PER_PAIR * bytes_per_index
+    return pairs * per_pair / _GIB
+
+
+def check_memory(inputs: GraphInputs, limit: float | None = None) -> None:
+    """Refuse a graph with too many pairs of nodes at most two steps apart, before making them.
+
+    Args:
+        inputs: The graph.
+        limit: GiB that may be used; None = what is available now.
+    """
+    pairs = int(pairs_per_node(inputs).sum())
+    needed = needed_memory(pairs, inputs.dtype.itemsize)
+    there = _available(inputs.device) if limit is None else limit
+    if needed > there:
+        raise InputError(
+            f"there are {pairs:,} pairs of nodes at most two steps apart, with two weights each; "
+            f"training needs about {needed:.1f} GiB, and {there:.1f} GiB are "
+            f"{'available' if limit is None else 'allowed'}. Use a smaller graph, another model or "
+            "a machine with more memory; memory_limit sets how many GiB are allowed."
+        )
+
+
+def _available(device: torch.device) -> float:
+    """GiB that are free now, where the tensors go."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0] / _GIB
+    try:
+        import psutil
+    except ImportError:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
+    return psutil.virtual_memory().available / _GIB
+
+
+def _parts(inputs: GraphInputs) -> tuple[Array, Array, NDArray[np.int64]]:
+    """CSR parts of A + I, and blocks of rows with about equal numbers of walks."""
+    pattern = looped_undirected(inputs).pattern.to("cpu")
+    crow, col = pattern.crow.numpy(), pattern.col.numpy()
+    walks = np.concatenate([[0], np.cumsum(np.diff(crow).astype(np.int64)[col])])
+    return crow, col, balanced_blocks(walks[crow])
+
+
+@compiled
+def _count(crow: Array, col: Array, counts: Array, first: int, end: int) -> None:
+    seen = np.full(counts.shape[0], -1, dtype=np.int64)
+    for i in range(first, end):
+        count = 0
+        for e in range(crow[i], crow[i + 1]):
+            for f in range(crow[col[e]], crow[col[e] + 1]):
+                if seen[col[f]] != i:
+                    seen[col[f]] = i
+                    count += 1
+        counts[i] = count
+
+
+@compiled
+def _fill(
+    crow: Array, col: Array, starts: Array, columns: Array, walks: Array, first: int, end: int
+) -> None:
+    times = np.zeros(crow.shape[0] - 1, dtype=np.int64)
+    for i in range(first, end):
+        place = starts[i]
+        for e in range(crow[i], crow[i + 1]):
+            for f in range(crow[col[e]], crow[col[e] + 1]):
+                if times[col[f]] == 0:
+                    columns[place] = col[f]
+                    place += 1
+                times[col[f]] += 1
+        columns[starts[i] : place].sort()
+        for e in range(starts[i], place):
+            walks[e] = times[columns[e]]
+            times[columns[e]] = 0
+
+
+@compiled
+def _mark(
+    crow: Array, col: Array, starts: Array, columns: Array, entries: Array, first: int, end: int
+) -> None:
+    for i in range(first, end):
+        e = crow[i]
+        for place in range(starts[i], starts[i + 1]):
+            if e < crow[i + 1] and columns[place] == col[e]:
+                entries[place] = 1
+                e += 1

@@ -1,0 +1,119 @@
+"""ACM-GCN."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import nn
+
+from ncgnn.nn._dropout import relu_dropout
+from ncgnn.nn._options import PlainOptions, checked
+from ncgnn.nn._products import Term, product
+from ncgnn.nn.baselines._baseline import Baseline, at, dropped_features, mean_operator
+
+if TYPE_CHECKING:
+    from ncgnn.graph.sparse import ConstantSparse
+    from ncgnn.nn._dropout import DropoutKey
+    from ncgnn.nn._inputs import GraphInputs
+
+_CHANNELS = 3
+
+
+class ACMGCNOptions(PlainOptions):
+    """Options of ACM-GCN.
+
+    Attributes:
+        hidden: Width of the hidden layer.
+        dropout: Rate for the features and after the hidden layer.
+        variant: 0 applies ReLU after messages are passed, 1 before.
+        scaled: Whether the mixture is multiplied by the number of channels, 3.
+    """
+
+    variant: Literal[0, 1] = 0
+    scaled: bool = True
+
+
+class ACMGCN(Baseline):
+    """Adaptive channel mixing (https://arxiv.org/abs/2210.07606), without its structure channel.
+
+    With P = (D + I)⁻¹(A + I), a layer mixes a low-pass, a high-pass and an own channel of U:
+
+        L = ReLU(P·U·W_L)    H = ReLU((I − P)·U·W_H)    M = ReLU(U·W_M)
+        α = softmax(σ([L·a_L, H·a_H, M·a_M])·W_mix / 3), three weights per node
+        layer(U) = 3·(α_L⊙L + α_H⊙H + α_M⊙M)
+
+    and logits = layer₂(drop(ReLU(layer₁(drop(X))))), with ReLU in the last layer too, and without
+    any bias. The factor 3 is that of the released code; ``scaled=False`` leaves it out, as the
+    paper does. With ``variant=1`` ReLU comes before P, that is L = P·ReLU(U·W_L). The high-pass
+    channel is computed as U·W_H − P·(U·W_H).
+
+    Args:
+        num_features: Number of features per node.
+        num_classes: Number of classes.
+        **options: The fields of :class:`ACMGCNOptions`.
+    """
+
+    Options = ACMGCNOptions
+
+    def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
+        chosen = checked(self.Options, options)
+        super().__init__()
+        early, factor = chosen.variant == 1, float(_CHANNELS) if chosen.scaled else 1.0
+        self.first = MixingLayer(num_features, chosen.hidden, early, factor)
+        self.second = MixingLayer(chosen.hidden, num_classes, early, factor)
+        self.dropout = chosen.dropout
+
+    def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
+        """Logits of every node."""
+        operator = mean_operator(inputs, self_loops=True)
+        features = dropped_features(inputs, self.dropout, at(key, 0))
+        hidden = self.first(product(Term(features), self.first.weight), operator)
+        hidden = relu_dropout(hidden, self.dropout, at(key, 1))
+        return self.second(hidden @ self.second.weight, operator)
+
+
+class MixingLayer(nn.Module):
+    """A layer of ACM-GCN, after the product of its input with the weights.
+
+    Args:
+        inputs: Width of its input.
+        width: Width of its result.
+        early: Whether ReLU comes before messages are passed.
+        factor: What the mixture is multiplied by.
+    """
+
+    def __init__(self, inputs: int, width: int, early: bool, factor: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(inputs, _CHANNELS * width))
+        self.scores = nn.Parameter(torch.empty(width, _CHANNELS))
+        self.mix = nn.Parameter(torch.empty(_CHANNELS, _CHANNELS))
+        self.width, self.early, self.factor = width, early, factor
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Uniform within ±1/√(width), ±1 and ±1/√3."""
+        nn.init.uniform_(self.weight, -(self.width**-0.5), self.width**-0.5)
+        nn.init.uniform_(self.scores, -1, 1)
+        nn.init.uniform_(self.mix, -(_CHANNELS**-0.5), _CHANNELS**-0.5)
+
+    def forward(self, columns: torch.Tensor, operator: ConstantSparse) -> torch.Tensor:
+        """The mixture [n, width] of [n, 3 × width]: what low, high and own channel start from."""
+        channels = self._channels(columns, operator)
+        scores = [channel @ self.scores[:, number] for number, channel in enumerate(channels)]
+        mixed = torch.sigmoid(torch.stack(scores, dim=1)) @ self.mix / _CHANNELS
+        shares = self.factor * torch.softmax(mixed, dim=1)
+        low, high, own = shares.unsqueeze(2).unbind(1)
+        return low * channels[0] + high * channels[1] + own * channels[2]
+
+    def _channels(
+        self, columns: torch.Tensor, operator: ConstantSparse
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        if self.early:
+            columns = torch.relu(columns)
+        passed, own = columns.split([2 * self.width, self.width], dim=1)
+        low, smooth = (operator @ passed).split(self.width, dim=1)
+        high = passed[:, self.width :] - smooth
+        if self.early:
+            return low, high, own
+        return torch.relu(low), torch.relu(high), torch.relu(own)

@@ -1,0 +1,90 @@
+"""CAGNN."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from ncgnn.nn._dropout import dropout
+from ncgnn.nn._options import PlainOptions, checked
+from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, at, mean_operator
+
+if TYPE_CHECKING:
+    from ncgnn.nn._dropout import DropoutKey
+    from ncgnn.nn._inputs import GraphInputs
+
+_SMALLEST = 1e-12
+
+
+class CAGNNOptions(PlainOptions):
+    """Options of CAGNN.
+
+    Attributes:
+        hidden: Width of all layers.
+        dropout: Rate for the features, before every layer and before the last linear one.
+        layers: Number of rounds of messages.
+        self_loops: Whether every node is its own neighbour too.
+    """
+
+    layers: Annotated[int, Field(ge=1)] = 2
+    self_loops: bool = False
+
+
+class CAGNN(Baseline):
+    """Conv-agnostic framework with GCN layers and a convex gate (https://arxiv.org/abs/2203.11200).
+
+    With P the mean over incoming edges and unit(·) the division of each row by its length, a node
+    keeps what it is, S, apart from what it gets, C:
+
+        S = C = unit(ReLU(drop(X)·W + b))
+        in each layer:  C ← P·drop(C)·Wₗ + bₗ
+                        g = σ(S·u + C·v + t), one number per node; u, v, t belong to all layers
+                        S ← unit(g⊙S + (1 − g)⊙C)  and  C ← unit(C)
+        logits = drop(S)·V + b'
+
+    The released code has self-loops in P for Cora, Citeseer and Pubmed and for no other graph,
+    which is what ``self_loops`` is for. A row of zeros stays one.
+
+    Args:
+        num_features: Number of features per node.
+        num_classes: Number of classes.
+        **options: The fields of :class:`CAGNNOptions`.
+    """
+
+    Options = CAGNNOptions
+
+    def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
+        chosen = checked(self.Options, options)
+        super().__init__()
+        hidden = chosen.hidden
+        self.encode = FeatureLinear(num_features, hidden)
+        self.convolutions = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(chosen.layers))
+        self.gate = nn.Linear(2 * hidden, 1)
+        self.decode = nn.Linear(hidden, num_classes)
+        self.dropout, self.self_loops = chosen.dropout, chosen.self_loops
+
+    def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
+        """Logits of every node."""
+        operator = mean_operator(inputs, self_loops=self.self_loops)
+        own = unit_rows(torch.relu(self.encode(inputs, self.dropout, at(key, 0))))
+        context = own
+        for layer, convolution in enumerate(self.convolutions, start=1):
+            context = convolution(operator @ dropout(context, self.dropout, at(key, layer)))
+            own = unit_rows(torch.lerp(context, own, self._gate(own, context)))
+            context = unit_rows(context)
+        last = at(key, len(self.convolutions) + 1)
+        return self.decode(dropout(own, self.dropout, last))
+
+    def _gate(self, own: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
+        """How much a node keeps of itself, [n, 1]; the same as of both side by side."""
+        of_own, of_context = self.gate.weight.t().chunk(2)
+        return torch.sigmoid(own @ of_own + context @ of_context + self.gate.bias)
+
+
+def unit_rows(x: torch.Tensor) -> torch.Tensor:
+    """Rows divided by their Euclidean length; those that have next to none stay as they are."""
+    length = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    return x / length.masked_fill(length < _SMALLEST, 1)

@@ -1,0 +1,182 @@
+"""CPGNN."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import torch
+from pydantic import Field
+from torch import nn
+from torch.nn.functional import cross_entropy, one_hot
+
+from ncgnn.errors import InputError
+from ncgnn.nn._dropout import relu_dropout
+from ncgnn.nn._options import Options, Rate, Width, checked
+from ncgnn.nn._products import Term, product
+from ncgnn.nn._protocol import Phase
+from ncgnn.nn.baselines._baseline import Baseline, at, gcn_operator, mean_operator
+from ncgnn.nn.baselines._sinkhorn import doubly_stochastic, with_missing_rows
+
+if TYPE_CHECKING:
+    from ncgnn.graph.sparse import ConstantSparse
+    from ncgnn.nn._dropout import DropoutKey
+    from ncgnn.nn._inputs import GraphInputs
+
+_PRIOR, _BELIEFS = 0, 1
+
+
+class CPGNNOptions(Options):
+    """Options of CPGNN.
+
+    Attributes:
+        hidden: Width of the prior's hidden layer.
+        dropout: Rate after the hidden layer; the authors' model has none.
+        steps: How often beliefs are propagated.
+        pretraining: Upper limit of the number of epochs in which the prior is trained alone.
+        row_penalty: Weight of the penalty on sums of rows of the compatibility matrix.
+        cotraining: Weight of the prior's own cross-entropy in the second stage.
+    """
+
+    hidden: Width = 512
+    dropout: Rate = 0.0
+    steps: Annotated[int, Field(ge=1)] = 1
+    pretraining: Annotated[int, Field(ge=1)] = 400
+    row_penalty: Annotated[float, Field(ge=0)] = 1.0
+    cotraining: Annotated[float, Field(ge=0)] = 0.0
+
+
+class CPGNN(Baseline):
+    """Compatibility-guided propagation, CPGNN-Cheby-1 (https://arxiv.org/abs/2009.13566).
+
+    With Ã = D^-½AD^-½, T₀ = I, T₁ = -Ã and T₂ = 2Ã² - I, a Chebyshev network without biases gives
+
+        R = Σₖ Tₖ·ReLU(Σₘ Tₘ·X·Wₘ)·Vₖ,
+
+    whose beliefs are propagated with a trained compatibility H̄ of classes, ``steps`` times:
+
+        E = softmax(R) - 1/C,    B ← E + A·B·H̄ from B = E,    logits = B + 1/C.
+
+    A is the adjacency with ones, not normalised. Edges count in both directions.
+
+    The first stage of training is that of R alone. From its best epoch H̄ gets its first value: row
+    c is the mean of D^-1·A·Y over the training nodes of class c, where Y holds training labels and
+    elsewhere softmax(R); rows of classes without such nodes come from the columns (1/C where these
+    lack too); then Sinkhorn–Knopp, the mean with the transpose, and 1/C less. The second stage
+    trains everything on the logits above, with ``row_penalty``·‖H̄·1‖₁ as a further loss.
+
+    As the authors released it, except for these decisions:
+
+    * The paper's term η·CE(R) of the second stage is ``cotraining``, 0 by default: the function
+      that the released code calls for it returns only the L2 penalty.
+    * The second stage stands for itself. In the released code its best epoch must beat the first
+      stage's, so that the reported score may be one without any propagation.
+    * T₂ is never formed: Σₘ TₘXWₘ = X(W₀ - W₂) - Ã(XW₁ - 2Ã(XW₂)), which is the same.
+    * ``weight_decay`` of the optimiser is twice the authors' factor of ‖W‖²; H̄ is not decayed.
+    * Weights start as Glorot's uniform ones, H̄ as 0 until its stage begins.
+
+    Args:
+        num_features: Number of features per node.
+        num_classes: Number of classes.
+        **options: The fields of :class:`CPGNNOptions`.
+    """
+
+    Options = CPGNNOptions
+
+    def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
+        super().__init__()
+        self.options = checked(self.Options, options)
+        hidden = self.options.hidden
+        self.first = _kernels(num_features, hidden)
+        self.second = _kernels(hidden, num_classes)
+        self.compatibility = nn.Parameter(torch.zeros(num_classes, num_classes))
+        # A model outside of training is one of the last stage.
+        self.register_buffer("stage", torch.tensor(_BELIEFS))
+        self.stage: torch.Tensor
+        self._prior: torch.Tensor | None = None
+
+    def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
+        """Of the prior in the first stage, of propagated beliefs otherwise."""
+        prior = self.prior(inputs, key)
+        if int(self.stage) == _PRIOR:
+            return prior
+        if self.options.cotraining and self.training and torch.is_grad_enabled():
+            self._prior = prior
+        even = 1 / prior.shape[1]
+        first = beliefs = torch.softmax(prior, 1) - even
+        for _ in range(self.options.steps):
+            beliefs = first + inputs.undirected_adjacency @ (beliefs @ self.compatibility)
+        return beliefs + even
+
+    def prior(self, inputs: GraphInputs, key: DropoutKey | None = None) -> torch.Tensor:
+        """R, the logits of the Chebyshev network."""
+        operator = gcn_operator(inputs, self_loops=False, undirected=True)
+        features = Term(inputs.features)
+        hidden = _chebyshev(operator, *(product(features, w) for w in self.first))
+        hidden = relu_dropout(hidden, self.options.dropout, at(key, 0))
+        return _chebyshev(operator, *(hidden @ w for w in self.second))
+
+    def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
+        """The compatibility is not decayed."""
+        kernels = [*self.first, *self.second]
+        return [
+            {"params": kernels, "weight_decay": weight_decay},
+            {"params": [self.compatibility], "weight_decay": 0.0},
+        ]
+
+    def phases(self, epochs: int, patience: int) -> tuple[Phase, ...]:
+        """The prior alone, then everything."""
+        pretraining = min(epochs, self.options.pretraining)
+        return Phase("prior", pretraining, patience), Phase("beliefs", epochs, patience)
+
+    @torch.no_grad()
+    def begin_phase(
+        self, number: int, inputs: GraphInputs, train: torch.Tensor, labels: torch.Tensor
+    ) -> None:
+        """The second stage begins with the compatibility that the first one's beliefs show."""
+        self.stage.fill_(number)
+        if number == _BELIEFS:
+            beliefs = torch.softmax(self.prior(inputs), 1)
+            self.compatibility.copy_(_first_compatibility(inputs, beliefs, train, labels))
+
+    def extra_loss(self, train: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The penalty of rows that do not sum to 0, and the prior's own loss where wanted."""
+        if int(self.stage) == _PRIOR:
+            return self.compatibility.new_zeros(())
+        loss = self.options.row_penalty * self.compatibility.sum(1).abs().sum()
+        if not self.options.cotraining:
+            return loss
+        prior, self._prior = self._prior, None
+        if prior is None:
+            raise InputError("extra_loss: call the model in training mode before it.")
+        return loss + self.options.cotraining * cross_entropy(prior[train], labels)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_prior": None}
+
+
+def _kernels(inputs: int, outputs: int) -> nn.ParameterList:
+    """One weight for each of T₀, T₁ and T₂."""
+    weights = [nn.Parameter(torch.empty(inputs, outputs)) for _ in range(3)]
+    for weight in weights:
+        nn.init.xavier_uniform_(weight)
+    return nn.ParameterList(weights)
+
+
+def _chebyshev(
+    operator: ConstantSparse, zeroth: torch.Tensor, first: torch.Tensor, second: torch.Tensor
+) -> torch.Tensor:
+    """Σₖ Tₖ·Zₖ in two propagations."""
+    return zeroth - second - operator @ (first - 2 * (operator @ second))
+
+
+def _first_compatibility(
+    inputs: GraphInputs, beliefs: torch.Tensor, train: torch.Tensor, labels: torch.Tensor
+) -> torch.Tensor:
+    """H̄ as training labels and the beliefs of all other nodes show it, [C, C]."""
+    classes = beliefs.shape[1]
+    known = one_hot(labels, classes).to(beliefs.dtype)
+    around = mean_operator(inputs, undirected=True) @ beliefs.index_copy(0, train, known)
+    rows = known.t().double() @ around[train].double()
+    counts = known.sum(0).double().clamp_min(1)
+    matrix = doubly_stochastic(with_missing_rows(rows / counts[:, None]))
+    return ((matrix + matrix.t()) / 2 - 1 / classes).to(beliefs.dtype)

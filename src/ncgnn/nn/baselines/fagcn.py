@@ -1,0 +1,99 @@
+"""FAGCN."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from ncgnn.graph.sparse import gather_columns, gather_rows, weighted_matmul
+from ncgnn.nn._dropout import dropout, relu_dropout
+from ncgnn.nn._options import PlainOptions, checked
+from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, at, gcn_operator
+
+if TYPE_CHECKING:
+    from ncgnn.graph.sparse import ConstantSparse
+    from ncgnn.nn._dropout import DropoutKey
+    from ncgnn.nn._inputs import GraphInputs
+
+_GAIN = 1.414
+
+
+class FAGCNOptions(PlainOptions):
+    """Options of FAGCN.
+
+    Attributes:
+        hidden: Width of all layers.
+        dropout: Rate for the features, after the first linear layer, and for the weights of edges.
+        layers: Number of rounds of messages.
+        eps: Weight of what a node was before the first round.
+    """
+
+    layers: Annotated[int, Field(ge=1)] = 2
+    eps: Annotated[float, Field(ge=0)] = 0.3
+
+
+class FAGCN(Baseline):
+    """Frequency adaptation graph convolutional network (https://arxiv.org/abs/2101.00797).
+
+    With N(i) the neighbours of i without itself, d their number, and drop(·) dropout:
+
+        H⁰  = drop(ReLU(drop(X)·W + b))
+        hᵢˡ = ε·hᵢ⁰ + Σ_{j∈N(i)} drop(gᵢⱼˡ / √(dᵢ·dⱼ))·hⱼˡ⁻¹
+        gᵢⱼˡ = tanh(aₗᵀ·hᵢˡ⁻¹ + cₗᵀ·hⱼˡ⁻¹ + bₗ)
+        logits = Hᴸ·V + b'
+
+    A gate g is negative where neighbours should differ. As in the released code, all edges count in
+    both directions. A gate is a sum of one number per node, so nothing larger than one number per
+    edge is ever made of the edges.
+
+    Args:
+        num_features: Number of features per node.
+        num_classes: Number of classes.
+        **options: The fields of :class:`FAGCNOptions`.
+    """
+
+    Options = FAGCNOptions
+
+    def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
+        chosen = checked(self.Options, options)
+        super().__init__()
+        self.encode = FeatureLinear(num_features, chosen.hidden)
+        # For each layer a column for the target of an edge and one for its source.
+        self.gates = nn.Parameter(torch.empty(chosen.layers, chosen.hidden, 2))
+        self.gate_biases = nn.Parameter(torch.empty(chosen.layers))
+        self.decode = nn.Linear(chosen.hidden, num_classes)
+        self.dropout, self.eps = chosen.dropout, chosen.eps
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Xavier's normal distribution for weights, and torch's uniform one for biases."""
+        self.encode.reset_parameters()
+        self.decode.reset_parameters()
+        nn.init.xavier_normal_(self.encode.weight, gain=_GAIN)
+        nn.init.xavier_normal_(self.decode.weight, gain=_GAIN)
+        inputs = 2 * self.gates.shape[1]  # of a gate, with one output
+        nn.init.normal_(self.gates, std=_GAIN * (2 / (inputs + 1)) ** 0.5)
+        nn.init.uniform_(self.gate_biases, -(inputs**-0.5), inputs**-0.5)
+
+    def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
+        """Logits of every node."""
+        operator = gcn_operator(inputs, self_loops=False, undirected=True)
+        encoded = self.encode(inputs, self.dropout, at(key, 0))
+        first = hidden = relu_dropout(encoded, self.dropout, at(key, 1))
+        for layer in range(len(self.gates)):
+            weights = self._edge_weights(layer, operator, hidden)
+            kept = dropout(weights[:, None], self.dropout, at(key, 2 + layer)).flatten()
+            received = weighted_matmul(operator.pattern, kept, hidden)
+            hidden = torch.add(received, first, alpha=self.eps)
+        return self.decode(hidden)
+
+    def _edge_weights(
+        self, layer: int, operator: ConstantSparse, hidden: torch.Tensor
+    ) -> torch.Tensor:
+        scores = hidden @ self.gates[layer]
+        target = gather_rows(operator.pattern, scores[:, 0] + self.gate_biases[layer])
+        source = gather_columns(operator.pattern, scores[:, 1])
+        return torch.tanh(target + source) * operator.values

@@ -1,0 +1,210 @@
+"""H2GCN."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import nn
+
+from ncgnn._compile import compiled, even_blocks, over_blocks
+from ncgnn.graph.sparse import ConstantSparse, SparsePattern
+from ncgnn.nn._dropout import dropout
+from ncgnn.nn._options import PlainOptions, checked
+from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, at, gcn_operator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ncgnn.nn._dropout import DropoutKey
+    from ncgnn.nn._inputs import GraphInputs
+
+# Pairs of nodes in one block of rows, 64 MiB of columns.
+_BLOCK = 1 << 24
+
+
+class H2GCNOptions(PlainOptions):
+    """Options of H2GCN.
+
+    Attributes:
+        hidden: Width of the embedding; the last layer sees 3 or 7 times as much.
+        dropout: Rate before the last layer.
+        rounds: Rounds of aggregation: 2 for the authors' H2GCN-2, 1 for H2GCN-1.
+    """
+
+    rounds: Annotated[int, Field(ge=1, le=2)] = 2
+
+
+class H2GCN(Baseline):
+    r"""Neighbours at distance one and two, kept apart (https://arxiv.org/abs/2006.11468).
+
+    .. math::
+
+        R_0 = \mathrm{ReLU}(X W), \quad R_k = [\tilde{A}_1 R_{k-1} \| \tilde{A}_2 R_{k-1}], \quad
+        \mathrm{logits} = \mathrm{drop}([R_0 \| R_1 \| R_2]) V
+
+    Ã_k is D^-½ A D^-½ of the pairs at distance exactly k, with its own degrees and without
+    self-loops. Edges count in both directions. There are no biases, and weights start Glorot
+    uniform. The authors' code penalises λ·‖W‖², which is a weight decay of 2λ here.
+
+    The pairs at distance two are stored as places only, since their values are products of two
+    degrees. Where nothing is dropped, the logits are computed from the other end, so that arrays
+    of nodes × classes are aggregated and not of nodes × hidden; the result is the same.
+
+    Args:
+        num_features: Number of features per node.
+        num_classes: Number of classes.
+        **options: The fields of :class:`Options`.
+    """
+
+    Options = H2GCNOptions
+
+    def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
+        super().__init__()
+        chosen = checked(self.Options, options)
+        self.dropout, self.rounds = chosen.dropout, chosen.rounds
+        self.embedding = FeatureLinear(num_features, chosen.hidden, bias=False)
+        parts = 2 ** (self.rounds + 1) - 1
+        self.readout = nn.Parameter(torch.empty(parts * chosen.hidden, num_classes))
+        for weight in self.parameters():
+            nn.init.xavier_uniform_(weight)
+
+    def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
+        """Logits of every node; nothing is dropped where ``key`` is None."""
+        start = torch.relu(self.embedding(inputs))
+        near = gcn_operator(inputs, self_loops=False, undirected=True)
+        far = inputs.kept("distance two", lambda: DistanceTwo.of(inputs.undirected_adjacency))
+        weights = self.readout.view(-1, start.shape[1], self.readout.shape[1])
+        if key is None or self.dropout == 0:
+            levels = weights.split([2**k for k in range(self.rounds + 1)])
+            return _readout_first((near, far), start, levels)
+        parts = level = [start]
+        for _ in range(self.rounds):
+            level = [hop @ part for hop in (near, far) for part in level]
+            parts = parts + level
+        total = torch.zeros_like(start[:, :1])
+        for place, (part, weight) in enumerate(zip(parts, weights, strict=True)):
+            total = total + dropout(part, self.dropout, at(key, place)) @ weight
+        return total
+
+
+class _Hop(Protocol):
+    def __matmul__(self, dense: torch.Tensor, /) -> torch.Tensor: ...
+
+
+def _readout_first(
+    hops: Sequence[_Hop], start: torch.Tensor, levels: Sequence[torch.Tensor]
+) -> torch.Tensor:
+    """Σ_k R_k·V_k, where ``levels`` holds the V_k, as R_0·V_0 + Σ_h Ã_h·(Σ_k R_{k-1}·V_k,h)."""
+    total = start @ levels[0][0]
+    if len(levels) == 1:
+        return total
+    for number, hop in enumerate(hops):
+        inner = [level.chunk(2)[number] for level in levels[1:]]
+        total = total + hop @ _readout_first(hops, start, inner)
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceTwo:
+    """D^-½ A D^-½ for the pairs of nodes at distance exactly two in an undirected graph.
+
+    Attributes:
+        blocks: Rows of A, whose ones are all views of the same memory.
+        scale: The diagonal D^-½ [n, 1], 0 for nodes without such pairs.
+    """
+
+    blocks: tuple[ConstantSparse, ...]
+    scale: torch.Tensor
+
+    @classmethod
+    def of(cls, adjacency: ConstantSparse, block: int = _BLOCK) -> DistanceTwo:
+        """Find the pairs of an undirected graph, about ``block`` of them at a time."""
+        n, pattern = adjacency.shape[0], adjacency.pattern
+        edges = (pattern.crow.cpu().numpy(), pattern.col.cpu().numpy())
+        counts = np.zeros(n, dtype=np.int64)
+        over_blocks(even_blocks(n, 256), lambda a, b: _count_pairs(*edges, counts, a, b))
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        cuts = np.searchsorted(starts, np.arange(block, starts[-1], block))
+        bounds = [0, *np.unique(cuts[cuts < n]).tolist(), n]
+        most = max(int(starts[b] - starts[a]) for a, b in pairwise(bounds))
+        ones = adjacency.values.new_ones(most)
+        patterns = [_pairs(edges, starts, a, b).to(adjacency.device) for a, b in pairwise(bounds)]
+        degrees = torch.from_numpy(counts)[:, None].to(adjacency.values)
+        scale = degrees.pow(-0.5).masked_fill_(degrees == 0, 0)
+        return cls(tuple(ConstantSparse(rows, ones[: rows.nnz]) for rows in patterns), scale)
+
+    def __matmul__(self, dense: torch.Tensor) -> torch.Tensor:
+        product = _SymmetricProduct.apply(self.blocks, self.scale * dense)
+        return self.scale * cast("torch.Tensor", product)
+
+
+class _SymmetricProduct(torch.autograd.Function):
+    """A·X for a symmetric matrix in blocks of rows; the gradient of X is A·G."""
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> torch.Tensor:
+        ctx.blocks, dense = arguments
+        return torch.cat([block @ dense for block in ctx.blocks])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[None, torch.Tensor]:
+        return None, cast("torch.Tensor", _SymmetricProduct.apply(ctx.blocks, gradients[0]))
+
+
+def _pairs(
+    edges: tuple[NDArray[Any], NDArray[Any]], starts: NDArray[np.int64], first: int, end: int
+) -> SparsePattern:
+    """The pairs of some rows, with ascending columns."""
+    crow = starts[first : end + 1] - starts[first]
+    wide = max(int(crow[-1]), len(starts)) > np.iinfo(np.int32).max
+    col = np.empty(int(crow[-1]), dtype=np.int64 if wide else np.int32)
+    over_blocks(
+        even_blocks(end - first, 256),
+        lambda a, b: _write_pairs(*edges, first, crow, col, a, b),
+    )
+    shape = (end - first, len(starts) - 1)
+    return SparsePattern(torch.from_numpy(crow.astype(col.dtype)), torch.from_numpy(col), shape)
+
+
+@compiled
+def _count_pairs(crow: Any, col: Any, counts: Any, first: int, end: int) -> None:
+    n = len(crow) - 1
+    seen, found = np.full(n, -1), np.empty(n, col.dtype)
+    for i in range(first, end):
+        counts[i] = _at_distance_two(i, crow, col, seen, found)
+
+
+@compiled
+def _write_pairs(
+    crow: Any, col: Any, offset: int, starts: Any, pairs: Any, first: int, end: int
+) -> None:
+    n = len(crow) - 1
+    seen, found = np.full(n, -1), np.empty(n, col.dtype)
+    for i in range(first, end):
+        count = _at_distance_two(offset + i, crow, col, seen, found)
+        pairs[starts[i] : starts[i + 1]] = np.sort(found[:count])
+
+
+@compiled
+def _at_distance_two(i: int, crow: Any, col: Any, seen: Any, found: Any) -> int:
+    """Write the nodes at distance two from i to ``found``; their number."""
+    seen[i] = i
+    for e in range(crow[i], crow[i + 1]):
+        seen[col[e]] = i
+    count = 0
+    for e in range(crow[i], crow[i + 1]):
+        j = col[e]
+        for f in range(crow[j], crow[j + 1]):
+            k = col[f]
+            if seen[k] != i:
+                seen[k] = i
+                found[count] = k
+                count += 1
+    return count

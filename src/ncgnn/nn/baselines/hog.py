@@ -1,0 +1,208 @@
+"""HOG-GCN."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import torch
+from pydantic import Field
+from torch import nn
+from torch.nn.functional import cross_entropy, one_hot
+
+from ncgnn.errors import InputError
+from ncgnn.graph.sparse import gather_rows, row_sum, sampled_dot, weighted_matmul
+from ncgnn.nn._dropout import relu_dropout
+from ncgnn.nn._options import PlainOptions, Width, checked
+from ncgnn.nn._protocol import Phase
+from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, at
+from ncgnn.nn.baselines._two_hop_products import check_memory, one_hop_entries, two_hop_walks
+
+if TYPE_CHECKING:
+    from ncgnn.graph.sparse import ConstantSparse
+    from ncgnn.nn._dropout import DropoutKey
+    from ncgnn.nn._inputs import GraphInputs
+
+_PERCEPTRON, _ALL = 0, 1
+
+
+class HOGOptions(PlainOptions):
+    """Options of HOG-GCN.
+
+    Attributes:
+        hidden2: Width of the second layer.
+        attribute_weight: Weight of the similarity of predictions in the degree of homophily.
+        structure_weight: Weight of the trained masks of walks in it.
+        pretraining: Number of epochs in which the perceptron is trained alone.
+        perceptron_weight_decay: L2 penalty of the perceptron, whatever that of the rest is.
+        memory_limit: GiB that training may take; by default what is available now.
+    """
+
+    hidden2: Width = 256
+    attribute_weight: float = 0.4
+    structure_weight: float = 1.0
+    pretraining: Annotated[int, Field(ge=1)] = 10
+    perceptron_weight_decay: Annotated[float, Field(ge=0)] = 0.02
+    memory_limit: Annotated[float, Field(gt=0)] | None = None
+
+
+class HOG(Baseline):
+    """HOG-GCN: propagation by a trained degree of homophily between nodes (Wang et al., AAAI 2022).
+
+    With S = (A + I)² (numbers of walks), predictions Q = softmax(P) of a linear perceptron
+    P = (X·U₁ + c₁)·U₂ + c₂ and, in each of two layers, a trained mask K that starts as A + I,
+
+        T = S⊙K with rows divided by the sums of their absolute values,
+        H = 0.4·Q·Qᵀ + 1.0·T,
+        out = x·W_own + ω·N·(S⊙H)·(x·W_other) + b,
+
+    where N divides rows by their sums and gets no gradient. ReLU and dropout follow the first
+    layer, a linear layer gives the logits. Y holds the perceptron's guess of every node's class
+    after its own training of 10 steps, and stays. The loss is the sum of the cross-entropies of the
+    logits, of P, and of T·Y of the second layer. The perceptron has a weight decay of its own.
+
+    Everything n × n is multiplied by S entry by entry, so that only pairs of nodes at most two
+    steps apart are stored: K has one weight for each. That is the same as the dense form, but may
+    still be much: a graph for which memory does not suffice is refused before any of it is made.
+
+    As the authors released it, except for these decisions:
+
+    * The thresholds r and r₂ of the paper have no effect in the released code; what counts there
+      is 0.4 and 1.0 (``attribute_weight``, ``structure_weight``).
+    * The released widths are 768 and 256; here ``hidden`` is 512 as for all models, and ``hidden2``
+      256. The perceptron is ``hidden`` wide.
+    * Validation is without dropout; the released code scores the output of the training step.
+    * Edges count in both directions. Weights start as in torch's ``Linear``, ω in (½, 1).
+
+    Args:
+        num_features: Number of features per node.
+        num_classes: Number of classes.
+        mask: First value of the masks, one entry per pair of nodes at most two steps apart;
+            :meth:`for_inputs` makes it.
+        num_nodes: Number of nodes.
+        **options: The fields of :class:`HOGOptions`.
+    """
+
+    Options = HOGOptions
+
+    def __init__(
+        self,
+        num_features: int,
+        num_classes: int,
+        mask: torch.Tensor,
+        num_nodes: int,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self.options = checked(self.Options, options)
+        hidden, hidden2 = self.options.hidden, self.options.hidden2
+        self.perceptron = nn.ModuleList(
+            [FeatureLinear(num_features, hidden), nn.Linear(hidden, num_classes)]
+        )
+        self.own = nn.ModuleList([FeatureLinear(num_features, hidden), nn.Linear(hidden, hidden2)])
+        self.other = nn.ModuleList(
+            [
+                FeatureLinear(num_features, hidden, bias=False),
+                nn.Linear(hidden, hidden2, bias=False),
+            ]
+        )
+        self.masks = nn.ParameterList([nn.Parameter(mask.clone()) for _ in range(2)])
+        self.omega = nn.Parameter(torch.empty(2).uniform_(0.5, 1.0))
+        self.readout = nn.Linear(hidden2, num_classes)
+        self.register_buffer("guess", torch.zeros(num_nodes, dtype=torch.int64))
+        # A model outside of training is one of the last stage.
+        self.register_buffer("stage", torch.tensor(_ALL))
+        self.guess: torch.Tensor
+        self.stage: torch.Tensor
+        self._scored: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    @classmethod
+    def for_inputs(cls, inputs: GraphInputs, **options: Any) -> Self:
+        """A model with masks for the pairs of a graph.
+
+        Raises:
+            InputError: Training it would need more memory than there is.
+        """
+        limit = checked(cls.Options, options).memory_limit
+        check_memory(inputs, limit)
+        mask = one_hop_entries(inputs)
+        return cls(inputs.num_features, inputs.num_classes, mask, inputs.num_nodes, **options)
+
+    def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
+        """Of the perceptron in the first stage, of the whole model otherwise."""
+        perceptron = self.predictions(inputs)
+        if int(self.stage) == _PERCEPTRON:
+            return perceptron
+        walks = two_hop_walks(inputs)
+        predicted = torch.softmax(perceptron, 1)
+        weighted = self.options.attribute_weight * predicted
+        alike = walks.values * sampled_dot(walks.pattern, weighted, predicted)
+        hidden = self._layer(0, inputs, walks, alike, _shares(walks, self.masks[0]))
+        hidden = relu_dropout(hidden, self.options.dropout, at(key, 0))
+        shares = _shares(walks, self.masks[1])
+        if self.training and torch.is_grad_enabled():
+            guess = one_hot(self.guess, perceptron.shape[1]).to(shares.dtype)
+            self._scored = perceptron, weighted_matmul(walks.pattern, shares, guess)
+        return self.readout(self._layer(1, hidden, walks, alike, shares))
+
+    def predictions(self, inputs: GraphInputs) -> torch.Tensor:
+        """P, the logits of the perceptron."""
+        return self.perceptron[1](self.perceptron[0](inputs))
+
+    def _layer(
+        self,
+        number: int,
+        x: GraphInputs | torch.Tensor,
+        walks: ConstantSparse,
+        alike: torch.Tensor,
+        shares: torch.Tensor,
+    ) -> torch.Tensor:
+        """x·W_own + ω·N·(S⊙H)·(x·W_other) + b, where S⊙H = ``alike`` + S⊙T."""
+        degrees = alike + walks.values * (self.options.structure_weight * shares)
+        sums = row_sum(walks.pattern, degrees.detach())
+        inverse = sums.reciprocal().masked_fill(sums == 0, 0)
+        mixed = weighted_matmul(walks.pattern, degrees, self.other[number](x))
+        return self.own[number](x) + self.omega[number] * inverse[:, None] * mixed
+
+    def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
+        """The perceptron is decayed more."""
+        own = list(self.perceptron.parameters())
+        rest = [p for name, p in self.named_parameters() if not name.startswith("perceptron.")]
+        return [
+            {"params": own, "weight_decay": self.options.perceptron_weight_decay},
+            {"params": rest, "weight_decay": weight_decay},
+        ]
+
+    def phases(self, epochs: int, patience: int) -> tuple[Phase, ...]:
+        """A few steps of the perceptron, then everything."""
+        steps = self.options.pretraining
+        first = Phase("perceptron", steps, steps, keeps_best=False)
+        return first, Phase("training", epochs, patience)
+
+    @torch.no_grad()
+    def begin_phase(
+        self, number: int, inputs: GraphInputs, train: torch.Tensor, labels: torch.Tensor
+    ) -> None:
+        """The second stage begins with the perceptron's guess of all classes, which stays."""
+        self.stage.fill_(number)
+        if number == _ALL:
+            self.guess.copy_(self.predictions(inputs).argmax(1))
+
+    def extra_loss(self, train: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The cross-entropies of the perceptron and of the guesses around each node."""
+        if int(self.stage) == _PERCEPTRON:
+            return self.omega.new_zeros(())
+        scored, self._scored = self._scored, None
+        if scored is None:
+            raise InputError("extra_loss: call the model in training mode before it.")
+        perceptron, spread = (cross_entropy(logits[train], labels) for logits in scored)
+        return perceptron + spread
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_scored": None}
+
+
+def _shares(walks: ConstantSparse, mask: torch.Tensor) -> torch.Tensor:
+    """T: masked walks, with rows divided by the sums of their absolute values."""
+    masked = walks.values * mask
+    sums = row_sum(walks.pattern, masked.abs()).clamp_min(1e-12)
+    return masked * gather_rows(walks.pattern, sums.reciprocal())

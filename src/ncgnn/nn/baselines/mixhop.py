@@ -1,0 +1,106 @@
+"""MixHop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import torch
+from pydantic import Field, field_validator
+from torch import nn
+
+from ncgnn.nn._dropout import relu_dropout
+from ncgnn.nn._options import PlainOptions, checked
+from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, at, gcn_operator
+
+if TYPE_CHECKING:
+    from ncgnn.graph.sparse import ConstantSparse
+    from ncgnn.nn._dropout import DropoutKey
+    from ncgnn.nn._inputs import GraphInputs
+
+
+class MixHopOptions(PlainOptions):
+    """Options of MixHop.
+
+    Attributes:
+        hidden: Width of each power in each layer.
+        dropout: Rate for the features and after every layer.
+        layers: Number of layers before the linear one.
+        powers: Powers of the operator, ascending.
+        self_loops: Whether every node is its own neighbour too.
+    """
+
+    layers: Annotated[int, Field(ge=1)] = 2
+    powers: tuple[Annotated[int, Field(ge=0)], ...] = (0, 1, 2)
+    self_loops: bool = True
+
+    @field_validator("powers")
+    @classmethod
+    def _ascending(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if not value or list(value) != sorted(set(value)):
+            raise ValueError("one power, or several ascending ones, are wanted")
+        return value
+
+
+class MixHop(Baseline):
+    """Mixing of powers of the adjacency (https://arxiv.org/abs/1905.00067).
+
+    With Â the normalised adjacency of GCN, [·‖·] side by side, and p over the powers:
+
+        H⁰ = drop(X),  Hˡ = drop(ReLU([Âᵖ·Hˡ⁻¹·W_p ‖ …] + b)),  logits = Hᴸ·V + b'
+
+    Weights come before powers of Â, which is the same and never multiplies Â by wide features.
+    Every power has the full width ``hidden``. The authors' code also has batch normalisation, unit
+    rows of features and widths that a search over architectures found; these are left out, and of
+    its two last layers the fully connected one is taken.
+
+    Args:
+        num_features: Number of features per node.
+        num_classes: Number of classes.
+        **options: The fields of :class:`MixHopOptions`.
+    """
+
+    Options = MixHopOptions
+
+    def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
+        chosen = checked(self.Options, options)
+        super().__init__()
+        width = len(chosen.powers) * chosen.hidden
+        self.first = FeatureLinear(num_features, width, bias=False)
+        self.later = nn.ModuleList(
+            nn.Linear(width, width, bias=False) for _ in range(chosen.layers - 1)
+        )
+        self.biases = nn.Parameter(torch.zeros(chosen.layers, width))
+        self.last = nn.Linear(width, num_classes)
+        self.powers, self.self_loops = chosen.powers, chosen.self_loops
+        self.dropout = chosen.dropout
+
+    def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
+        """Logits of every node."""
+        operator = gcn_operator(inputs, self_loops=self.self_loops)
+        columns = self.first(inputs, self.dropout, at(key, 0))
+        hidden = self._mixed(columns, operator, 0, key)
+        for layer, linear in enumerate(self.later, start=1):
+            hidden = self._mixed(linear(hidden), operator, layer, key)
+        return self.last(hidden)
+
+    def _mixed(
+        self, columns: torch.Tensor, operator: ConstantSparse, layer: int, key: DropoutKey | None
+    ) -> torch.Tensor:
+        mixed = with_powers(operator, columns, self.powers) + self.biases[layer]
+        return relu_dropout(mixed, self.dropout, at(key, 1 + layer))
+
+
+def with_powers(
+    operator: ConstantSparse, columns: torch.Tensor, powers: tuple[int, ...]
+) -> torch.Tensor:
+    """[Âᵖ·Uₚ ‖ …] of columns [Uₚ ‖ …], one part of equal width for each ascending power."""
+    width = columns.shape[1] // len(powers)
+    parts: list[torch.Tensor] = []
+    reached = 0
+    for power in powers:
+        for _ in range(power - reached):
+            columns = operator @ columns
+        reached = power
+        part, columns = columns.split([width, columns.shape[1] - width], dim=1)
+        parts.append(part)
+    return torch.cat(parts, dim=1)

@@ -1,0 +1,93 @@
+"""SGC."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import torch
+from pydantic import Field
+
+from ncgnn.graph.sparse import sparse_product
+from ncgnn.nn._inputs import MOST_ENTRIES, SPARSE_COST, cost
+from ncgnn.nn._options import Options, checked
+from ncgnn.nn._products import Term, product
+from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, gcn_operator
+
+if TYPE_CHECKING:
+    from ncgnn.graph.sparse import ConstantSparse
+    from ncgnn.nn._dropout import DropoutKey
+    from ncgnn.nn._inputs import Constant, GraphInputs
+
+
+class SGCOptions(Options):
+    """Options of SGC, which has no hidden layer and drops nothing.
+
+    Attributes:
+        steps: Power K of the operator.
+    """
+
+    steps: Annotated[int, Field(ge=0)] = 2
+
+
+class SGC(Baseline):
+    r"""Simple graph convolution (https://arxiv.org/abs/1902.07153): one linear layer.
+
+    .. math:: \mathrm{logits} = S^K X W + b, \quad S = (D+I)^{-1/2} (A+I) (D+I)^{-1/2}
+
+    over incoming edges. S is applied to the features once for all epochs, as often as this makes
+    them cheaper to multiply by; what remains of its K applications follows after the weights,
+    where it costs nodes × classes only. Both give the same logits.
+
+    Args:
+        num_features: Number of features per node.
+        num_classes: Number of classes.
+        **options: The fields of :class:`Options`.
+    """
+
+    Options = SGCOptions
+
+    def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
+        super().__init__()
+        self.steps = checked(self.Options, options).steps
+        self.linear = FeatureLinear(num_features, num_classes, bias=False)
+        self.bias = torch.nn.Parameter(torch.empty(num_classes))
+        bound = max(1, num_features) ** -0.5
+        torch.nn.init.uniform_(self.bias, -bound, bound)
+
+    def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
+        """Logits of every node; ``key`` plays no part."""
+        operator = gcn_operator(inputs)
+        constant, rest = inputs.kept(("sgc", self.steps), lambda: spread(inputs, self.steps))
+        total = product(Term(constant), self.linear.weight)
+        for _ in range(rest):
+            total = operator @ total
+        return total + self.bias
+
+
+def spread(inputs: GraphInputs, steps: int) -> tuple[Constant, int]:
+    """Features after the number of steps that makes an epoch cheapest, and the steps left."""
+    operator = gcn_operator(inputs)
+    step_cost = SPARSE_COST * operator.nnz
+    current: Constant | None = inputs.features
+    best, least = (inputs.features, steps), cost(inputs.features) + steps * step_cost
+    for left in reversed(range(steps)):
+        current = _times(operator, current)
+        # Further steps only fill the features up more.
+        if current is None or cost(current) > least:
+            break
+        if cost(current) + left * step_cost <= least:
+            best, least = (current, left), cost(current) + left * step_cost
+    return best
+
+
+def _times(operator: ConstantSparse, features: Constant) -> Constant | None:
+    """Features after one step, dense where that multiplies faster; None where it is too large."""
+    if isinstance(features, torch.Tensor):
+        return operator @ features
+    per_node = features.row_counts().to(torch.int64)
+    pairs = int(per_node.index_select(0, operator.pattern.col.to(torch.int64)).sum())
+    size = features.shape[0] * features.shape[1]
+    if min(pairs, size) > MOST_ENTRIES:
+        return None
+    result = sparse_product(operator, features)
+    return result.to_dense() if SPARSE_COST * result.nnz >= size else result

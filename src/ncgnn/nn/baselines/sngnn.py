@@ -1,0 +1,160 @@
+"""SNGNN."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+import torch
+from pydantic import Field
+from torch import nn
+from torch.nn.functional import normalize
+
+from ncgnn.errors import InputError
+from ncgnn.graph.sparse import sampled_dot, weighted_matmul
+from ncgnn.nn._dropout import relu_dropout
+from ncgnn.nn._options import PlainOptions, checked
+from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, NodeLinear, at
+
+if TYPE_CHECKING:
+    from ncgnn.graph.sparse import ConstantSparse, SparsePattern
+    from ncgnn.nn._dropout import DropoutKey
+    from ncgnn.nn._inputs import GraphInputs
+
+Variant = Literal["plain", "plus", "plusplus"]
+
+
+class SNGNNOptions(PlainOptions):
+    """Options of SNGNN.
+
+    Attributes:
+        hidden: Width of the layers before the last one; one layer has none.
+        dropout: Rate between layers; one layer has none.
+        layers: Number of layers.
+        variant: ``plain``, ``plus`` or ``plusplus``.
+        top_k: How many neighbours a node listens to at most (not ``plain``).
+        similarity_threshold: Least similarity of a neighbour that is listened to (not ``plain``).
+        beta: First value of the share of the adjacency (``plusplus``).
+        self_loops: Whether every node is its own neighbour too; in ``plain`` it always is.
+    """
+
+    layers: Annotated[int, Field(ge=1)] = 1
+    variant: Variant = "plusplus"
+    top_k: Annotated[int, Field(ge=1)] = 10
+    similarity_threshold: Annotated[float, Field(ge=-1, le=1)] = 0.5
+    beta: Annotated[float, Field(ge=0, le=1)] = 0.5
+    self_loops: bool = False
+
+
+class SNGNN(Baseline):
+    """Similarity-navigated graph neural network (Zou et al., Information Sciences 2023).
+
+    With u = X·W + b and the cosine c_ij of u_i and u_j, a layer of each variant gives
+
+    * ``plain``: z_i = 1/|N(i)| · Σ_j c_ij·u_j + b', over N(i) with i itself;
+    * ``plus``: the same sum without b', over the ``top_k`` most similar of the neighbours whose
+      c_ij is at least ``similarity_threshold``; it is still divided by the number of *all*
+      neighbours, as in the released code;
+    * ``plusplus``: β·(A·W_A + b_A) + (1 - β)·plus, where β is trained and W_A has a row for every
+      node, so that the model belongs to one graph.
+
+    Between layers come ReLU and dropout. Gradients reach W through the similarities that count.
+    Neighbours are the sources of incoming edges, also in A. Of equally similar neighbours the one
+    that comes first counts.
+
+    The separated-learning paper fixes ``top_k``, the threshold and a trade-off of 0.5, which
+    ``plusplus`` alone has all of; so that is the default. With one layer, as in that paper,
+    ``hidden`` and ``dropout`` play no part.
+
+    Args:
+        num_features: Number of features per node.
+        num_classes: Number of classes.
+        num_nodes: Number of nodes of the graph; needed for ``plusplus``.
+        **options: The fields of :class:`Options`.
+    """
+
+    Options = SNGNNOptions
+
+    def __init__(
+        self, num_features: int, num_classes: int, *, num_nodes: int | None = None, **options: Any
+    ) -> None:
+        super().__init__()
+        self.chosen = checked(self.Options, options)
+        if self.chosen.variant == "plusplus" and num_nodes is None:
+            raise InputError("variant 'plusplus' has weights for every node: num_nodes is needed.")
+        widths = [self.chosen.hidden] * (self.chosen.layers - 1) + [num_classes]
+        linears: list[nn.Module] = [FeatureLinear(num_features, widths[0])]
+        linears += [nn.Linear(*pair) for pair in pairwise(widths)]
+        self.linears = nn.ModuleList(linears)
+        self.mixings = nn.ModuleList(
+            _Mixing(width, 0 if num_nodes is None else num_nodes, self.chosen) for width in widths
+        )
+
+    @classmethod
+    def for_inputs(cls, inputs: GraphInputs, **options: Any) -> Self:
+        """A model for a graph, with weights for each of its nodes where the variant has them."""
+        num_nodes = inputs.num_nodes
+        return cls(inputs.num_features, inputs.num_classes, num_nodes=num_nodes, **options)
+
+    def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
+        """Logits of every node; nothing is dropped where ``key`` is None."""
+        looped = self.chosen.self_loops or self.chosen.variant == "plain"
+        adjacency = inputs.kept(
+            ("adjacency", looped),
+            lambda: inputs.looped_adjacency if looped else inputs.adjacency,
+        )
+        x = self.mixings[0](adjacency, self.linears[0](inputs))
+        for place in range(1, len(self.linears)):
+            x = relu_dropout(x, self.chosen.dropout, at(key, place))
+            x = self.mixings[place](adjacency, self.linears[place](x))
+        return x
+
+
+class _Mixing(nn.Module):
+    """What a layer makes of u; see :class:`SNGNN`."""
+
+    def __init__(self, width: int, num_nodes: int, chosen: SNGNNOptions) -> None:
+        super().__init__()
+        self.chosen = chosen
+        if chosen.variant == "plain":
+            self.bias = nn.Parameter(torch.zeros(width))
+        elif chosen.variant == "plusplus":
+            self.nodes = NodeLinear(num_nodes, width)
+            self.beta = nn.Parameter(torch.tensor([chosen.beta]))
+
+    def forward(self, adjacency: ConstantSparse, u: torch.Tensor) -> torch.Tensor:
+        """[n, width]."""
+        pattern, chosen = adjacency.pattern, self.chosen
+        unit = normalize(u)
+        similarity = sampled_dot(pattern, unit, unit)
+        if chosen.variant != "plain":
+            similarity = similarity * most_similar(
+                pattern, similarity.detach(), chosen.top_k, chosen.similarity_threshold
+            )
+        counts = pattern.row_counts.clamp(min=1).to(u.dtype)
+        mean = weighted_matmul(pattern, similarity, u) / counts[:, None]
+        if chosen.variant == "plain":
+            return mean + self.bias
+        if chosen.variant == "plus":
+            return mean
+        return self.beta * self.nodes(adjacency) + (1 - self.beta) * mean
+
+
+def most_similar(
+    pattern: SparsePattern, similarity: torch.Tensor, top_k: int, threshold: float
+) -> torch.Tensor:
+    """1 for the ``top_k`` greatest entries of each row that reach the threshold, 0 for others.
+
+    Two stable sorts, by similarity and then by row, leave the entries of each row in descending
+    order, so that an entry's rank is its distance from the first one of its row.
+    """
+    near = torch.nonzero(similarity >= threshold).flatten()
+    near = near[similarity[near].argsort(descending=True, stable=True)]
+    row = pattern.row[near].to(torch.int64)
+    order = row.argsort(stable=True)
+    near, row = near[order], row[order]
+    counts = torch.bincount(row, minlength=pattern.shape[0])
+    rank = torch.arange(len(near), device=near.device) - (counts.cumsum(0) - counts)[row]
+    kept = torch.zeros_like(similarity)
+    kept[near[rank < top_k]] = 1
+    return kept

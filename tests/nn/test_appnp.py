@@ -1,0 +1,133 @@
+"""APPNP against dense power iteration and against PyG's propagation."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from drawn_graphs import CLASSES, drawn_graph
+from torch_geometric import nn as pyg
+
+import ncgnn
+from ncgnn.nn import DropoutKey
+from ncgnn.nn._dropout import dropout
+from ncgnn.nn.baselines._baseline import dropped_features
+from ncgnn.nn.baselines.appnp import APPNP
+from ncgnn.testing import check_model
+
+KEY = DropoutKey(3, 4)
+VARIANTS = [{}, {"steps": 0}, {"steps": 3, "alpha": 0.4}, {"bias": True}, {"edge_dropout": 0.0}]
+
+
+def made(**options):
+    torch.manual_seed(0)
+    model = APPNP(16, CLASSES, **({"hidden": 7} | options)).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.3)
+    return model
+
+
+def local_logits(model, drawn, key):
+    X = drawn.X
+    if key is not None:
+        kept = dropped_features(drawn.inputs(), model.dropout, key.at(0))
+        X = kept if isinstance(kept, torch.Tensor) else kept.to_dense()
+    hidden = X @ model.first.weight
+    hidden = torch.relu(hidden if model.first.bias is None else hidden + model.first.bias)
+    if key is not None:
+        hidden = dropout(hidden, model.dropout, key.at(1))
+    return model.second(hidden)
+
+
+def dense_logits(model, drawn, key=None):
+    looped = drawn.A + torch.eye(drawn.num_nodes)
+    half = torch.diag(looped.sum(1) ** -0.5)
+    S = half @ looped @ half
+    start = current = local_logits(model, drawn, key)
+    for step in range(model.steps):
+        dropped = S.clone()
+        if key is not None:
+            entries = dropout(S[S > 0][:, None], model.edge_dropout, key.at(2 + step))
+            dropped[S > 0] = entries.flatten()
+        current = (1 - model.alpha) * dropped @ current + model.alpha * start
+    return current
+
+
+def gradients(model, logits):
+    draw = torch.Generator().manual_seed(1)
+    weight = torch.randn(logits.shape, generator=draw, dtype=logits.dtype)
+    return torch.autograd.grad((logits * weight).sum(), list(model.parameters()))
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+@pytest.mark.parametrize("key", [None, KEY])
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_logits_and_gradients_are_those_of_dense_iteration(options, key, directed, sparse):
+    drawn = drawn_graph(2, directed=directed, sparse=sparse)
+    model = made(dropout=0.3, **options)
+    found, expected = model(drawn.inputs(), None, key), dense_logits(model, drawn, key)
+    assert (found - expected).abs().max() < 1e-9
+    if key is not None:
+        assert (found - model(drawn.inputs())).abs().max() > 1e-3
+    for mine, theirs in zip(gradients(model, found), gradients(model, expected), strict=True):
+        assert torch.allclose(mine, theirs, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_propagation_is_that_of_pyg(directed):
+    drawn, model = drawn_graph(4, directed=directed), made(steps=6, alpha=0.2)
+    expected = pyg.APPNP(6, 0.2)(local_logits(model, drawn, None), drawn.edge_index)
+    assert (model(drawn.inputs()) - expected).abs().max() < 1e-9
+
+
+def test_entries_are_dropped_anew_in_every_step():
+    drawn, model = drawn_graph(2, directed=False), made(dropout=0.0, steps=2, alpha=0.0)
+    looped = drawn.A + torch.eye(drawn.num_nodes)
+    half = torch.diag(looped.sum(1) ** -0.5)
+    S = half @ looped @ half
+    masks = []
+    for place in (2, 3):
+        mask = torch.zeros_like(S)
+        mask[S > 0] = dropout(S[S > 0][:, None], 0.5, KEY.at(place)).flatten()
+        masks.append(mask)
+    assert not torch.equal(*masks)
+    expected = masks[1] @ masks[0] @ local_logits(model, drawn, None)
+    assert (model(drawn.inputs(), None, KEY) - expected).abs().max() < 1e-9
+
+
+def test_the_first_layer_alone_is_decayed():
+    model = made(bias=True)
+    groups = model.parameter_groups(0.01)
+    by_decay = {group["weight_decay"]: group["params"] for group in groups}
+    assert {id(p) for p in by_decay[0.01]} == {id(p) for p in model.first.parameters()}
+    assert {id(p) for p in by_decay[0.0]} == {id(p) for p in model.second.parameters()}
+
+
+def test_defaults():
+    model = APPNP(16, CLASSES)
+    assert (model.steps, model.alpha, model.dropout, model.edge_dropout) == (10, 0.1, 0.5, 0.5)
+    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    assert shapes == {"first.weight": (16, 512), "second.weight": (CLASSES, 512)}
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+def test_conformance(options):
+    check_model(lambda features, classes: APPNP(features, classes, hidden=8, **options))
+
+
+def test_copies_and_pickles():
+    model, inputs = made(), drawn_graph(2).inputs()
+    expected = model(inputs)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other(inputs), expected)
+
+
+def test_training():
+    digits = ncgnn.load("digits")
+    ncgnn.fit(digits, "appnp", hidden=16, epochs=5)
+    trained = ncgnn.fit(digits, "appnp", hidden=16, epochs=60)
+    assert trained.evaluate()["scores"]["test"]["accuracy"] > 0.8

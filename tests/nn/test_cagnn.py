@@ -1,0 +1,151 @@
+"""CAGNN against its formula on dense matrices."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from drawn_graphs import CLASSES, drawn_graph
+
+import ncgnn
+from ncgnn.errors import InputError
+from ncgnn.nn import DropoutKey
+from ncgnn.nn._dropout import dropout
+from ncgnn.nn.baselines._baseline import dropped_features
+from ncgnn.nn.baselines.cagnn import CAGNN, unit_rows
+from ncgnn.testing import check_model
+from ncgnn.training import preset
+
+KEY = DropoutKey(3, 4)
+
+
+def made(**options):
+    torch.manual_seed(0)
+    model = CAGNN(16, CLASSES, hidden=6, **options).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.3)
+    return model
+
+
+def features(drawn, rate, key):
+    kept = dropped_features(drawn.inputs(), rate, None if key is None else key.at(0))
+    return kept if isinstance(kept, torch.Tensor) else kept.to_dense()
+
+
+def dropper(rate, key):
+    return lambda x, place: (
+        x if key is None else x * dropout(torch.ones_like(x), rate, key.at(place))
+    )
+
+
+def assert_same(model, found, expected):
+    """Logits and the gradients of all parameters."""
+    assert (found - expected).abs().max() < 1e-9
+    gradient = torch.randn_like(expected)
+    parameters = list(model.parameters())
+    mine = torch.autograd.grad(found, parameters, gradient)
+    theirs = torch.autograd.grad(expected, parameters, gradient)
+    for one, other in zip(mine, theirs, strict=True):
+        assert other.abs().max() > 0
+        assert (one - other).abs().max() < 1e-9
+
+
+def unit(x):
+    return torch.stack([row / row.norm() if row.norm() > 0 else row for row in x])
+
+
+def dense(model, drawn, self_loops=False, rate=0.5, key=None):
+    A = drawn.A + torch.eye(drawn.num_nodes) if self_loops else drawn.A
+    P = A / A.sum(1, keepdim=True).clamp(min=1)
+    drop = dropper(rate, key)
+    X = features(drawn, rate, key)
+    S = C = unit(torch.relu(X @ model.encode.weight + model.encode.bias))
+    for layer, linear in enumerate(model.convolutions, start=1):
+        C = P @ drop(C, layer) @ linear.weight.t() + linear.bias
+        gate = torch.sigmoid(torch.cat([S, C], dim=1) @ model.gate.weight.t() + model.gate.bias)
+        assert gate.shape == (drawn.num_nodes, 1)
+        S, C = unit(gate * S + (1 - gate) * C), unit(C)
+    return drop(S, len(model.convolutions) + 1) @ model.decode.weight.t() + model.decode.bias
+
+
+@pytest.mark.parametrize("self_loops", [True, False])
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("key", [None, KEY])
+def test_logits_and_gradients_are_those_of_the_formula(self_loops, layers, directed, sparse, key):
+    drawn = drawn_graph(2, directed=directed, sparse=sparse)
+    model = made(self_loops=self_loops, layers=layers, dropout=0.3)
+    found = model(drawn.inputs(), None, key)
+    assert_same(model, found, dense(model, drawn, self_loops, 0.3, key))
+
+
+def test_self_loops_are_off_by_default():
+    drawn, model = drawn_graph(2), made()
+    found = model(drawn.inputs())
+    assert (found - dense(model, drawn, False)).abs().max() < 1e-9
+    assert (found - dense(model, drawn, True)).abs().max() > 1e-3
+
+
+def test_all_layers_have_one_gate():
+    names = {name for name, _ in made(layers=3).named_parameters() if name.startswith("gate")}
+    assert names == {"gate.weight", "gate.bias"}
+
+
+def test_rows_of_unit_length():
+    x = torch.randn(5, 3, dtype=torch.float64)
+    x[2], x[3] = 0, 1e-200
+    x.requires_grad_()
+    found = unit_rows(x)
+    assert torch.allclose(found[[0, 1, 4]].norm(dim=1), torch.ones(3, dtype=torch.float64))
+    assert torch.equal(found[2:4], x[2:4])
+    found.sum().backward()
+    assert torch.equal(x.grad[2], torch.ones(3, dtype=torch.float64))
+    assert x.grad.abs().max() < 10
+
+
+def test_nodes_of_zeros_have_finite_gradients():
+    """Without features, edges and biases everything about a node is zero."""
+    drawn, model = drawn_graph(2), made()
+    drawn.X[-1] = 0
+    with torch.no_grad():
+        model.encode.bias.zero_()
+        for linear in model.convolutions:
+            linear.bias.zero_()
+    found = model(drawn.inputs())
+    assert torch.equal(found[-1], model.decode.bias)
+    found.square().sum().backward()
+    assert all(parameter.grad.abs().max() < 1e4 for parameter in model.parameters())
+
+
+def test_options_are_checked():
+    with pytest.raises(InputError, match="layers"):
+        CAGNN(4, 2, layers=0)
+
+
+def test_presets_have_self_loops_on_pubmed_alone():
+    looped = {
+        name: preset("cagnn", name)["model"]["self_loops"] for name in ("pubmed", "photo", "x")
+    }
+    assert looped == {"pubmed": True, "photo": False, "x": False}
+
+
+def test_copies_and_pickles():
+    model, inputs = made(), drawn_graph(2).inputs()
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other(inputs), model(inputs))
+
+
+@pytest.mark.parametrize("options", [{}, {"self_loops": True}, {"layers": 3}])
+def test_it_holds_to_what_models_must(options):
+    check_model(lambda features, classes: CAGNN(features, classes, hidden=8, **options))
+
+
+def test_training():
+    graph = ncgnn.load("digits")
+    ncgnn.fit(graph, "cagnn", hidden=16, epochs=5)
+    trained = ncgnn.fit(graph, "cagnn", hidden=16, epochs=60)
+    assert trained.evaluate()["scores"]["test"]["accuracy"] > 0.8

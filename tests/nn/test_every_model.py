@@ -1,0 +1,92 @@
+"""What every model of the list must hold to, whatever it is."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from drawn_graphs import drawn_graph
+
+import ncgnn
+from ncgnn.errors import InputError
+from ncgnn.nn import model_class, model_names
+from ncgnn.nn._catalog import ENTRIES
+from ncgnn.nn._models import made_for
+from ncgnn.testing import check_model
+from ncgnn.training import make_config
+
+#: Models whose weights belong to nodes or pairs of nodes, so that the order of nodes counts.
+OF_ONE_GRAPH = {
+    "linkx": "a row of weights per node",
+    "glognn": "a row of weights per node, in the branch of the adjacency",
+    "sngnn": "a row of weights per node, in the branch of the adjacency",
+    "hog": "a weight per pair of nodes within two hops",
+}
+#: Nodes of one degree are taken in their order when WRGAT looks for similar ones.
+ORDERED = {"wrgat", *OF_ONE_GRAPH}
+PAPER = ("pubmed", "photo", "computers", "coauthor-cs", "coauthor-physics", "cora-full")
+PAPER += ("actor", "penn94", "chameleon-filtered", "squirrel-filtered")
+
+
+def small(name):
+    fields = model_class(name).Options.model_fields
+    return {key: 8 for key in ("hidden", "hidden2") if key in fields}
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_conformance(name):
+    kind, per_graph = model_class(name), name in OF_ONE_GRAPH
+
+    def build(num_features, num_classes):
+        return kind(num_features, num_classes, **small(name))
+
+    def build_for(inputs):
+        return made_for(kind, inputs, **small(name))
+
+    check_model(build_for if per_graph else build, per_graph=per_graph, ordered=name in ORDERED)
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_single_nodes_can_be_asked_for(name):
+    inputs = drawn_graph(2).inputs()
+    torch.manual_seed(0)
+    model = made_for(model_class(name), inputs, **small(name)).double().eval()
+    nodes = torch.tensor([3, 0, 12])
+    group = torch.zeros(inputs.num_nodes, dtype=torch.int64)
+    assert torch.allclose(model(inputs, group, None, nodes), model(inputs)[nodes])
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_every_model_trains_by_the_same_call(name):
+    trained = ncgnn.fit(ncgnn.load("digits"), name, epochs=2, **small(name))
+    scores = trained.evaluate()["scores"]
+    assert all(0 <= part["accuracy"] <= 1 for part in scores.values())
+    assert trained.probabilities().shape == (1797, 10)
+
+
+@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("dataset", PAPER)
+def test_presets_hold_for_the_papers_graphs(name, dataset):
+    config = make_config(dataset=dataset, model=name, split="paper")
+    assert config.model.name == name
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_features_are_needed(name):
+    graph = ncgnn.Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], labels=[0, 1, 0])
+    with pytest.raises(InputError, match="has no features"):
+        ncgnn.fit(graph, name, **small(name))
+
+
+@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.place is None], ids=lambda e: e.name)
+def test_models_that_are_not_implemented_say_so(entry):
+    assert entry.published
+    with pytest.raises(InputError, match="not implemented"):
+        model_class(entry.name)
+    with pytest.raises(InputError, match="not implemented"):
+        make_config(dataset="digits", model=entry.name)
+
+
+def test_names_are_unique_and_papers_are_named():
+    names = [entry.name for entry in ENTRIES]
+    assert len(set(names)) == len(names)
+    assert all(entry.paper or entry.name == "mlp" for entry in ENTRIES)

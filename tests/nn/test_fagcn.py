@@ -1,0 +1,152 @@
+"""FAGCN against its formula on dense matrices and against PyG's layer."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from drawn_graphs import CLASSES, drawn_graph
+from torch_geometric.nn import FAConv
+
+import ncgnn
+from ncgnn.errors import InputError
+from ncgnn.nn import DropoutKey
+from ncgnn.nn._dropout import dropout
+from ncgnn.nn.baselines._baseline import dropped_features
+from ncgnn.nn.baselines.fagcn import FAGCN
+from ncgnn.testing import check_model
+from ncgnn.training import preset
+
+KEY = DropoutKey(3, 4)
+
+
+def made(**options):
+    torch.manual_seed(0)
+    model = FAGCN(16, CLASSES, hidden=6, **options).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.3)
+    return model
+
+
+def undirected(drawn):
+    return torch.maximum(drawn.A, drawn.A.T)
+
+
+def features(drawn, rate, key):
+    kept = dropped_features(drawn.inputs(), rate, None if key is None else key.at(0))
+    return kept if isinstance(kept, torch.Tensor) else kept.to_dense()
+
+
+def dense(model, drawn, eps=0.3, rate=0.5, key=None):
+    """The formula, with the gate of all pairs of nodes side by side."""
+
+    def drop(x, place):
+        return x if key is None else x * dropout(torch.ones_like(x), rate, key.at(place))
+
+    A, n = undirected(drawn), drawn.num_nodes
+    degree = A.sum(1).clamp(min=1)
+    X = features(drawn, rate, key)
+    first = hidden = drop(torch.relu(X @ model.encode.weight + model.encode.bias), 1)
+    for layer, (gate, bias) in enumerate(zip(model.gates, model.gate_biases, strict=True)):
+        pairs = torch.cat([hidden[:, None].expand(n, n, -1), hidden[None].expand(n, n, -1)], dim=2)
+        weights = torch.tanh(pairs @ gate.t().reshape(-1) + bias)
+        weights = A * weights / (degree[:, None] * degree).sqrt()
+        if key is not None:
+            kept = torch.zeros_like(A)
+            places = A.nonzero(as_tuple=True)
+            ones = torch.ones(len(places[0]), 1, dtype=A.dtype)
+            kept[places] = dropout(ones, rate, key.at(2 + layer)).flatten()
+            weights = weights * kept
+        hidden = eps * first + weights @ hidden
+    return hidden @ model.decode.weight.t() + model.decode.bias
+
+
+@pytest.mark.parametrize("layers", [1, 2, 4])
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("key", [None, KEY])
+def test_logits_and_gradients_are_those_of_the_formula(layers, directed, sparse, key):
+    drawn = drawn_graph(2, directed=directed, sparse=sparse)
+    model = made(layers=layers, eps=0.4, dropout=0.3)
+    found = model(drawn.inputs(), None, key)
+    expected = dense(model, drawn, 0.4, 0.3, key)
+    assert (found - expected).abs().max() < 1e-9
+    gradient = torch.randn_like(expected)
+    parameters = list(model.parameters())
+    mine = torch.autograd.grad(found, parameters, gradient)
+    theirs = torch.autograd.grad(expected, parameters, gradient)
+    for one, other in zip(mine, theirs, strict=True):
+        assert other.abs().max() > 0
+        assert (one - other).abs().max() < 1e-9
+
+
+def test_a_round_of_messages_is_that_of_pyg():
+    drawn = drawn_graph(2, directed=False)
+    model = made(layers=3)
+    with torch.no_grad():
+        model.gate_biases.zero_()
+    first = hidden = torch.relu(drawn.X @ model.encode.weight + model.encode.bias)
+    for gate in model.gates:
+        conv = FAConv(6, eps=0.3, add_self_loops=False).double()
+        conv.att_r.weight.data, conv.att_l.weight.data = gate.data.t()[:1], gate.data.t()[1:]
+        hidden = conv(hidden, first, drawn.edge_index)
+    expected = hidden @ model.decode.weight.t() + model.decode.bias
+    assert (model(drawn.inputs()) - expected).abs().max() < 1e-9
+
+
+def test_edges_count_in_both_directions():
+    drawn = drawn_graph(2)
+    both = type(drawn)(undirected(drawn), drawn.X, drawn.labels)
+    assert not torch.equal(both.A, drawn.A)
+    model = made()
+    assert torch.equal(model(drawn.inputs()), model(both.inputs()))
+
+
+def test_first_weights():
+    torch.manual_seed(0)
+    model = FAGCN(400, 3, hidden=300, layers=5)
+    for weight, fans in (
+        (model.encode.weight, 700),
+        (model.gates, 601),
+        (model.decode.weight, 303),
+    ):
+        assert weight.std().item() == pytest.approx(1.414 * (2 / fans) ** 0.5, rel=0.06)
+    assert 0 < model.gate_biases.abs().max() <= 600**-0.5
+
+
+def test_copies_and_pickles():
+    model, inputs = made(), drawn_graph(2).inputs()
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other(inputs), model(inputs))
+
+
+@pytest.mark.parametrize("options", [{}, {"layers": 4}])
+def test_it_holds_to_what_models_must(options):
+    check_model(lambda features, classes: FAGCN(features, classes, hidden=8, **options))
+
+
+def test_options_are_checked():
+    with pytest.raises(InputError, match="layers"):
+        FAGCN(4, 2, layers=0)
+    with pytest.raises(InputError, match="did you mean eps"):
+        FAGCN(4, 2, epss=0.1)
+
+
+def test_presets_have_more_layers_on_homophilous_graphs():
+    layers = {
+        name: preset("fagcn", name)["model"]["layers"] for name in ("photo", "actor", "other")
+    }
+    assert layers == {"photo": 4, "actor": 2, "other": 2}
+    assert preset("fagcn", "coauthor-physics")["model"] == {"hidden": 512, "eps": 0.3, "layers": 4}
+    assert preset("fagcn", "pubmed")["data"] == {"scaling": "row"}
+
+
+def test_training():
+    graph = ncgnn.load("digits")
+    ncgnn.fit(graph, "fagcn", hidden=16, epochs=5)
+    # Gates saturate with features as large as these, so they are scaled as the authors do.
+    trained = ncgnn.fit(graph, "fagcn", hidden=16, epochs=60, scaling="row", learning_rate=0.05)
+    assert trained.evaluate()["scores"]["test"]["accuracy"] > 0.75

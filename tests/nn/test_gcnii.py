@@ -1,0 +1,151 @@
+"""GCNII against its formula on dense matrices and against PyG's layer."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import pytest
+import torch
+from drawn_graphs import CLASSES, drawn_graph
+from torch_geometric.nn import GCN2Conv
+
+import ncgnn
+from ncgnn.errors import InputError
+from ncgnn.nn import DropoutKey
+from ncgnn.nn._dropout import dropout
+from ncgnn.nn.baselines._baseline import dropped_features
+from ncgnn.nn.baselines.gcnii import GCNII
+from ncgnn.testing import check_model
+from ncgnn.training import preset
+
+KEY = DropoutKey(3, 4)
+
+
+def made(**options):
+    torch.manual_seed(0)
+    model = GCNII(16, CLASSES, hidden=6, **options).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.3)
+    return model
+
+
+def features(drawn, rate, key):
+    kept = dropped_features(drawn.inputs(), rate, None if key is None else key.at(0))
+    return kept if isinstance(kept, torch.Tensor) else kept.to_dense()
+
+
+def dropper(rate, key):
+    return lambda x, place: (
+        x if key is None else x * dropout(torch.ones_like(x), rate, key.at(place))
+    )
+
+
+def assert_same(model, found, expected):
+    """Logits and the gradients of all parameters."""
+    assert (found - expected).abs().max() < 1e-9
+    gradient = torch.randn_like(expected)
+    parameters = list(model.parameters())
+    mine = torch.autograd.grad(found, parameters, gradient)
+    theirs = torch.autograd.grad(expected, parameters, gradient)
+    for one, other in zip(mine, theirs, strict=True):
+        assert other.abs().max() > 0
+        assert (one - other).abs().max() < 1e-9
+
+
+def dense(model, drawn, alpha=0.1, theta=0.5, rate=0.5, key=None):
+    looped = drawn.A + torch.eye(drawn.num_nodes)
+    half = looped.sum(1) ** -0.5
+    operator = half[:, None] * looped * half
+    drop = dropper(rate, key)
+    X = features(drawn, rate, key)
+    first = torch.relu(X @ model.encode.weight + model.encode.bias)
+    hidden = drop(first, 1)
+    for layer, weight in enumerate(model.weights, start=1):
+        beta = math.log(theta / layer + 1)
+        identity = (1 - beta) * torch.eye(len(weight), dtype=weight.dtype)
+        passed = (1 - alpha) * operator @ hidden
+        if len(model.initial_weights):
+            of_first = identity + beta * model.initial_weights[layer - 1]
+            before = passed @ (identity + beta * weight) + alpha * first @ of_first
+        else:
+            before = (passed + alpha * first) @ (identity + beta * weight)
+        hidden = drop(torch.relu(before), 1 + layer)
+    return hidden @ model.decode.weight.t() + model.decode.bias
+
+
+@pytest.mark.parametrize("shared_weights", [True, False])
+@pytest.mark.parametrize("layers", [1, 4])
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("key", [None, KEY])
+def test_logits_and_gradients_are_those_of_the_formula(
+    shared_weights, layers, directed, sparse, key
+):
+    drawn = drawn_graph(2, directed=directed, sparse=sparse)
+    chosen = {"alpha": 0.3, "theta": 0.8}
+    model = made(shared_weights=shared_weights, layers=layers, dropout=0.3, **chosen)
+    found = model(drawn.inputs(), None, key)
+    assert_same(model, found, dense(model, drawn, **chosen, rate=0.3, key=key))
+
+
+def test_defaults():
+    drawn, model = drawn_graph(2), made()
+    assert len(model.weights) == 8
+    assert not len(model.initial_weights)
+    assert (model(drawn.inputs()) - dense(model, drawn)).abs().max() < 1e-9
+
+
+@pytest.mark.parametrize("shared_weights", [True, False])
+@pytest.mark.parametrize("directed", [True, False])
+def test_layers_are_those_of_pyg(shared_weights, directed):
+    drawn = drawn_graph(2, directed=directed)
+    model = made(shared_weights=shared_weights, layers=5)
+    first = hidden = torch.relu(drawn.X @ model.encode.weight + model.encode.bias)
+    for layer in range(5):
+        conv = GCN2Conv(6, 0.1, theta=0.5, layer=1 + layer, shared_weights=shared_weights).double()
+        conv.weight1.data = model.weights[layer].data
+        if not shared_weights:
+            conv.weight2.data = model.initial_weights[layer].data
+        hidden = torch.relu(conv(hidden, first, drawn.edge_index))
+    expected = model.decode(hidden)
+    assert (model(drawn.inputs()) - expected).abs().max() < 1e-9
+
+
+def test_first_weights():
+    torch.manual_seed(0)
+    model = GCNII(50, 3, hidden=100, layers=3, shared_weights=False)
+    for weight in (*model.weights, *model.initial_weights):
+        assert 0.09 < weight.abs().max() <= 0.1
+    assert not torch.equal(model.weights[0], model.weights[1])
+
+
+def test_options_are_checked():
+    for wrong in ({"layers": 0}, {"alpha": 1.5}, {"theta": 0}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            GCNII(4, 2, **wrong)
+
+
+def test_preset():
+    model = preset("gcnii", "x")["model"]
+    assert model == {"hidden": 512, "layers": 8, "alpha": 0.1, "theta": 0.5}
+
+
+def test_copies_and_pickles():
+    model, inputs = made(), drawn_graph(2).inputs()
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other(inputs), model(inputs))
+
+
+@pytest.mark.parametrize("options", [{}, {"shared_weights": False}, {"layers": 1}])
+def test_it_holds_to_what_models_must(options):
+    check_model(lambda features, classes: GCNII(features, classes, hidden=8, **options))
+
+
+def test_training():
+    graph = ncgnn.load("digits")
+    ncgnn.fit(graph, "gcnii", hidden=16, epochs=5)
+    trained = ncgnn.fit(graph, "gcnii", hidden=16, epochs=60)
+    assert trained.evaluate()["scores"]["test"]["accuracy"] > 0.8

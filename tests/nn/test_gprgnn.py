@@ -1,0 +1,117 @@
+"""GPRGNN against powers of a dense matrix."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from drawn_graphs import CLASSES, drawn_graph
+from torch_geometric import nn as pyg
+
+import ncgnn
+from ncgnn.nn import DropoutKey
+from ncgnn.nn._dropout import dropout
+from ncgnn.nn.baselines._baseline import dropped_features
+from ncgnn.nn.baselines.gprgnn import GPRGNN, page_rank
+from ncgnn.testing import check_model
+
+KEY = DropoutKey(3, 4)
+VARIANTS = [{}, {"steps": 0}, {"steps": 3, "alpha": 0.1}]
+
+
+def made(**options):
+    torch.manual_seed(0)
+    model = GPRGNN(16, CLASSES, **({"hidden": 7} | options)).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.3)
+    return model
+
+
+def dense_logits(model, drawn, key=None):
+    def drop(x, rate, place):
+        return x if key is None else dropout(x, rate, key.at(place))
+
+    X = drawn.X
+    if key is not None:
+        kept = dropped_features(drawn.inputs(), model.dropout, key.at(0))
+        X = kept if isinstance(kept, torch.Tensor) else kept.to_dense()
+    looped = drawn.A + torch.eye(drawn.num_nodes)
+    half = torch.diag(looped.sum(1) ** -0.5)
+    S = half @ looped @ half
+    hidden = drop(torch.relu(X @ model.first.weight + model.first.bias), model.dropout, 1)
+    H = drop(hidden @ model.second.weight.t() + model.second.bias, model.propagation_dropout, 2)
+    return sum(gamma * torch.linalg.matrix_power(S, k) @ H for k, gamma in enumerate(model.gamma))
+
+
+def gradients(model, logits):
+    draw = torch.Generator().manual_seed(1)
+    weight = torch.randn(logits.shape, generator=draw, dtype=logits.dtype)
+    return torch.autograd.grad((logits * weight).sum(), list(model.parameters()))
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+@pytest.mark.parametrize("key", [None, KEY])
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_logits_and_gradients_are_those_of_dense_powers(options, key, directed, sparse):
+    drawn = drawn_graph(2, directed=directed, sparse=sparse)
+    model = made(dropout=0.3, propagation_dropout=0.6, **options)
+    found, expected = model(drawn.inputs(), None, key), dense_logits(model, drawn, key)
+    assert (found - expected).abs().max() < 1e-9
+    if key is not None:
+        assert (found - model(drawn.inputs())).abs().max() > 1e-3
+    for mine, theirs in zip(gradients(model, found), gradients(model, expected), strict=True):
+        assert torch.allclose(mine, theirs, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize(("alpha", "steps"), [(0.5, 10), (0.1, 4)])
+def test_first_coefficients_are_pagerank(alpha, steps):
+    gamma = page_rank(alpha, steps).double()
+    assert torch.isclose(gamma.sum(), torch.tensor(1.0).double())
+    assert torch.isclose(gamma[2] / gamma[1], torch.tensor(1 - alpha).double())
+    assert torch.isclose(gamma[-1], torch.tensor((1 - alpha) ** steps).double())
+    drawn = drawn_graph(4, directed=False)
+    model = GPRGNN(16, CLASSES, hidden=7, alpha=alpha, steps=steps).double().eval()
+    local = torch.relu(drawn.X @ model.first.weight + model.first.bias)
+    local = model.second(local)
+    expected = pyg.APPNP(steps, alpha)(local, drawn.edge_index)
+    assert (model(drawn.inputs()) - expected).abs().max() < 1e-6  # gamma began as float32
+
+
+def test_coefficients_are_not_decayed():
+    model = made()
+    groups = model.parameter_groups(0.01)
+    by_decay = {group["weight_decay"]: group["params"] for group in groups}
+    assert [id(p) for p in by_decay[0.0]] == [id(model.gamma)]
+    everything = [id(parameter) for group in groups for parameter in group["params"]]
+    assert sorted(everything) == sorted(id(parameter) for parameter in model.parameters())
+    assert len(by_decay[0.01]) == 4
+
+
+def test_defaults():
+    model = GPRGNN(16, CLASSES)
+    assert model.gamma.shape == (11,)
+    assert torch.isclose(model.gamma[1], torch.tensor(0.25))
+    assert model.propagation_dropout == 0.5
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+def test_conformance(options):
+    check_model(lambda features, classes: GPRGNN(features, classes, hidden=8, **options))
+
+
+def test_copies_and_pickles():
+    model, inputs = made(), drawn_graph(2).inputs()
+    expected = model(inputs)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other(inputs), expected)
+
+
+def test_training():
+    digits = ncgnn.load("digits")
+    ncgnn.fit(digits, "gprgnn", hidden=16, epochs=5)
+    trained = ncgnn.fit(digits, "gprgnn", hidden=64, epochs=60)
+    assert trained.evaluate()["scores"]["test"]["accuracy"] > 0.8

@@ -1,0 +1,161 @@
+"""H2GCN against dense matrices of distance one and two."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from drawn_graphs import CLASSES, drawn_graph
+from scipy.sparse.csgraph import shortest_path
+
+import ncgnn
+from ncgnn.errors import InputError
+from ncgnn.nn import DropoutKey
+from ncgnn.nn._dropout import dropout
+from ncgnn.nn.baselines import h2gcn
+from ncgnn.nn.baselines.h2gcn import H2GCN, DistanceTwo
+from ncgnn.testing import check_model
+
+KEY = DropoutKey(3, 4)
+
+
+def made(**options):
+    torch.manual_seed(0)
+    model = H2GCN(16, CLASSES, **({"hidden": 7} | options)).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.3)
+    return model
+
+
+def normalised(A):
+    degree = A.sum(1)
+    half = torch.where(degree > 0, degree.clamp(min=1) ** -0.5, 0.0)
+    return half[:, None] * A * half
+
+
+def at_distance(drawn, k):
+    """By shortest paths, which the model does not use."""
+    distances = shortest_path(drawn.A.numpy(), directed=False, unweighted=True)
+    return torch.from_numpy((distances == k).astype(np.float64))
+
+
+def dense_logits(model, drawn, key=None):
+    """With the whole of R in one matrix."""
+    hops = [normalised(at_distance(drawn, k)) for k in (1, 2)]
+    levels = [torch.relu(drawn.X @ model.embedding.weight)]
+    for _ in range(model.rounds):
+        levels.append(torch.cat([hop @ levels[-1] for hop in hops], dim=1))
+    R = torch.cat(levels, dim=1)
+    if key is not None:
+        parts = R.split(levels[0].shape[1], dim=1)
+        kept = [dropout(part, model.dropout, key.at(i)) for i, part in enumerate(parts)]
+        R = torch.cat(kept, dim=1)
+    return R @ model.readout
+
+
+def gradients(model, logits):
+    draw = torch.Generator().manual_seed(1)
+    weight = torch.randn(logits.shape, generator=draw, dtype=logits.dtype)
+    return torch.autograd.grad((logits * weight).sum(), list(model.parameters()))
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize("key", [None, KEY])
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_logits_and_gradients_are_those_of_dense_matrices(rounds, key, directed, sparse):
+    drawn = drawn_graph(2, directed=directed, sparse=sparse, density=0.1)
+    model = made(rounds=rounds, dropout=0.3)
+    found, expected = model(drawn.inputs(), None, key), dense_logits(model, drawn, key)
+    assert (found - expected).abs().max() < 1e-9
+    if key is not None:
+        assert (found - model(drawn.inputs())).abs().max() > 1e-3
+    for mine, theirs in zip(gradients(model, found), gradients(model, expected), strict=True):
+        assert torch.allclose(mine, theirs, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_the_last_layer_may_come_first(rounds, monkeypatch):
+    """Both orders, one after the other, on the same weights; nothing to be seen is dropped."""
+    inputs, model = drawn_graph(2, density=0.1).inputs(), made(rounds=rounds)
+    after = model(inputs)
+    slopes = gradients(model, after)
+    monkeypatch.setattr(h2gcn, "dropout", lambda part, rate, key: part)
+    monkeypatch.setattr(h2gcn, "_readout_first", None)
+    before = model(inputs, None, KEY)
+    assert (before - after).abs().max() < 1e-9
+    for one, other in zip(gradients(model, before), slopes, strict=True):
+        assert torch.allclose(one, other, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("block", [1, 20, 1 << 24])
+@pytest.mark.parametrize("density", [0.0, 0.01, 0.05, 0.3])
+@pytest.mark.parametrize("directed", [True, False])
+def test_pairs_at_distance_two(block, density, directed):
+    drawn = drawn_graph(7, nodes=60, density=density, directed=directed)
+    wanted = at_distance(drawn, 2)
+    found = DistanceTwo.of(drawn.inputs().undirected_adjacency, block)
+    pattern = torch.cat([rows.to_dense() for rows in found.blocks])
+    assert torch.equal(pattern, wanted)
+    assert all(rows.pattern.col.dtype == torch.int32 for rows in found.blocks)
+    assert sum(rows.nnz for rows in found.blocks) == int(wanted.sum())
+    if block == 20 and wanted.sum() > 100:
+        assert len(found.blocks) > 4
+        assert all(rows.nnz < 20 + 60 for rows in found.blocks)
+    memory = {rows.values.untyped_storage().data_ptr() for rows in found.blocks if rows.nnz}
+    assert len(memory) <= 1
+    X = torch.randn(60, 5, dtype=torch.float64, requires_grad=True)
+    G = torch.randn(60, 5, dtype=torch.float64)
+    assert (found @ X - normalised(wanted) @ X).abs().max() < 1e-9
+    (slope,) = torch.autograd.grad(found @ X, X, G)
+    assert (slope - normalised(wanted) @ G).abs().max() < 1e-9
+
+
+def test_neighbours_of_neighbours_that_are_neighbours_are_not_at_distance_two():
+    triangle_with_tail = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 3]])
+    graph = ncgnn.Graph.from_edge_index(
+        triangle_with_tail, features=np.eye(4), require_labels=False
+    )
+    found = DistanceTwo.of(ncgnn.nn.GraphInputs(graph).undirected_adjacency)
+    places = torch.nonzero(torch.cat([rows.to_dense() for rows in found.blocks])).tolist()
+    assert places == [[0, 3], [1, 3], [3, 0], [3, 1]]
+
+
+def test_pairs_are_found_once_per_graph(monkeypatch):
+    inputs, calls, of = drawn_graph(2).inputs(), [], DistanceTwo.of
+    monkeypatch.setattr(DistanceTwo, "of", lambda *given: calls.append(given) or of(*given))
+    for model in (made(), made(rounds=1)):
+        model(inputs)
+        model(inputs, None, KEY)
+    assert len(calls) == 1
+
+
+def test_widths_and_options():
+    assert H2GCN(16, CLASSES).readout.shape == (7 * 512, CLASSES)
+    assert H2GCN(16, CLASSES, rounds=1).readout.shape == (3 * 512, CLASSES)
+    assert {name for name, _ in made().named_parameters()} == {"embedding.weight", "readout"}
+    with pytest.raises(InputError, match="rounds"):
+        H2GCN(16, CLASSES, rounds=3)
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_conformance(rounds):
+    check_model(lambda features, classes: H2GCN(features, classes, hidden=8, rounds=rounds))
+
+
+def test_copies_and_pickles():
+    model, inputs = made(), drawn_graph(2).inputs()
+    expected = model(inputs)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other(inputs), expected)
+
+
+def test_training():
+    digits = ncgnn.load("digits")
+    ncgnn.fit(digits, "h2gcn", hidden=16, epochs=5)
+    trained = ncgnn.fit(digits, "h2gcn", hidden=16, epochs=60)
+    assert trained.evaluate()["scores"]["test"]["accuracy"] > 0.8

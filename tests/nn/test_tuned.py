@@ -1,0 +1,275 @@
+"""The tuned classic models against stacks of PyG's layers."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from drawn_graphs import CLASSES, drawn_graph
+from torch import nn
+from torch_geometric.nn import GATConv, GCNConv, SAGEConv
+
+import ncgnn
+from ncgnn.errors import InputError
+from ncgnn.nn import DropoutKey, relu_dropout
+from ncgnn.nn._protocol import parameter_groups
+from ncgnn.nn.baselines.tuned import TunedGAT, TunedGCN, TunedSAGE
+from ncgnn.testing import check_model
+from ncgnn.training import has_preset, load_run, make_config
+
+MODELS = {"tuned-gcn": TunedGCN, "tuned-sage": TunedSAGE, "tuned-gat": TunedGAT}
+HIDDEN = 6
+
+
+def made(kind, **options):
+    torch.manual_seed(0)
+    model = kind(16, CLASSES, hidden=HIDDEN, **options).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.3)
+        for name, buffer in model.named_buffers():
+            if "running" in name:
+                buffer.add_(torch.rand_like(buffer))
+    return model
+
+
+def conv_of(kind, width, self_loops):
+    """PyG's layer as the recipe makes it; self-loops are in the edges, but GCN adds its own."""
+    if kind is TunedGCN:
+        return GCNConv(width, HIDDEN, add_self_loops=self_loops)
+    if kind is TunedSAGE:
+        return SAGEConv(width, HIDDEN)
+    return GATConv(width, HIDDEN, heads=1, add_self_loops=False, bias=False)
+
+
+def pairs(kind, mine, theirs):
+    """Parameters of one convolution and of PyG's, and whether these are transposed."""
+    if kind is TunedGCN:
+        return [(mine.weight, theirs.lin.weight, True), (mine.bias, theirs.bias, False)]
+    if kind is TunedSAGE:
+        return [
+            (mine.own, theirs.lin_r.weight, True),
+            (mine.neighbours, theirs.lin_l.weight, True),
+            (mine.bias, theirs.lin_l.bias, False),
+        ]
+    scores = [(mine.target, theirs.att_dst, False), (mine.source, theirs.att_src, False)]
+    return [(mine.weight, theirs.lin.weight, True), *scores]
+
+
+def like(value, other, transposed):
+    """A parameter or its gradient in the layout of another one."""
+    return (value.t() if transposed else value).reshape(other.shape)
+
+
+class Reference(nn.Module):
+    """A stack of PyG's layers with the parameters of a model."""
+
+    def __init__(self, model, kind, *, layers, norm, residual, jumping, self_loops):
+        super().__init__()
+        self.kind, self.jumping = kind, jumping
+        widths = [16, *[HIDDEN] * (layers - 1)]
+        self.convs = nn.ModuleList(conv_of(kind, width, self_loops) for width in widths)
+        self.residuals = nn.ModuleList(nn.Linear(w, HIDDEN) for w in widths if residual)
+        make = {"layer": nn.LayerNorm, "batch": nn.BatchNorm1d, "none": nn.Identity}[norm]
+        self.norms = nn.ModuleList(make(HIDDEN) for _ in widths)
+        self.readout = nn.Linear(HIDDEN, CLASSES)
+        self.double().eval()
+        self.pairs = list(self.matched(model))
+        for mine, theirs, transposed in self.pairs:
+            theirs.data = like(mine.data, theirs, transposed).clone()
+        for layer, own in zip(model.layers, self.norms, strict=True):
+            own.load_state_dict(layer.norm.state_dict())
+
+    def matched(self, model):
+        for place, layer in enumerate(model.layers):
+            yield from pairs(self.kind, layer.convolution, self.convs[place])
+            if self.residuals:
+                yield layer.residual.weight, self.residuals[place].weight, place == 0
+                yield layer.residual.bias, self.residuals[place].bias, False
+            norm = self.norms[place].parameters()
+            for mine, theirs in zip(layer.norm.parameters(), norm, strict=True):
+                yield mine, theirs, False
+        yield model.readout.weight, self.readout.weight, False
+        yield model.readout.bias, self.readout.bias, False
+
+    def forward(self, x, edges, rate=0.0, key=None):
+        total = 0
+        for place, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+            h = conv(x, edges)
+            if self.residuals:
+                h = h + self.residuals[place](x)
+            x = relu_dropout(norm(h), rate, None if key is None else key.at(place))
+            total = total + x if self.jumping else x
+        return self.readout(total)
+
+
+def edges_of(drawn, self_loops):
+    A = torch.maximum(drawn.A, drawn.A.T)
+    A = A + torch.eye(len(A), dtype=A.dtype) if self_loops else A
+    return torch.nonzero(A).t().flip(0)
+
+
+def compared(kind, drawn, *, training=False, key=None, rate=0.4, **options):
+    """A model and its reference after one forward and backward pass of both."""
+    chosen = {"layers": 3, "norm": "layer", "residual": True, "jumping": False, "self_loops": True}
+    chosen |= options
+    model = made(kind, dropout=rate, **chosen)
+    reference = Reference(model, kind, **chosen)
+    model.train(training)
+    reference.train(training)
+    edges = edges_of(drawn, chosen["self_loops"])
+    expected = reference(drawn.X, edges, rate, key)
+    found = model(drawn.inputs(), None, key)
+    assert (found - expected).abs().max() < 1e-9
+    gradient = torch.randn_like(expected)
+    mine = torch.autograd.grad(found, [pair[0] for pair in reference.pairs], gradient)
+    theirs = torch.autograd.grad(expected, [pair[1] for pair in reference.pairs], gradient)
+    assert len(mine) == len(list(model.parameters()))
+    for one, other, (*_, transposed) in zip(mine, theirs, reference.pairs, strict=True):
+        assert (like(one, other, transposed) - other).abs().max() < 1e-9
+    return model, reference
+
+
+@pytest.mark.parametrize("kind", MODELS.values())
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("self_loops", [True, False])
+def test_logits_and_gradients_are_those_of_pyg(kind, directed, sparse, self_loops):
+    drawn = drawn_graph(2, directed=directed, sparse=sparse)
+    compared(kind, drawn, self_loops=self_loops)
+
+
+@pytest.mark.parametrize("kind", MODELS.values())
+@pytest.mark.parametrize("norm", ["layer", "batch", "none"])
+@pytest.mark.parametrize("residual", [True, False])
+@pytest.mark.parametrize("jumping", [True, False])
+@pytest.mark.parametrize("layers", [1, 2, 5])
+def test_every_option(kind, norm, residual, jumping, layers):
+    options = {"norm": norm, "residual": residual, "jumping": jumping, "layers": layers}
+    compared(kind, drawn_graph(3), **options)
+
+
+@pytest.mark.parametrize("kind", MODELS.values())
+@pytest.mark.parametrize("norm", ["layer", "batch"])
+def test_training_mode_with_dropout_after_every_layer(kind, norm):
+    key, drawn = DropoutKey(3, 4), drawn_graph(3)
+    model, reference = compared(kind, drawn, training=True, key=key, norm=norm)
+    before = [value.clone() for value in made(kind, norm=norm).buffers()]
+    for mine, theirs in zip(model.layers, reference.norms, strict=True):
+        for one, other in zip(mine.norm.buffers(), theirs.buffers(), strict=True):
+            assert torch.allclose(one, other)
+    moved = [not torch.equal(one, old) for one, old in zip(model.buffers(), before, strict=True)]
+    assert len(moved) == (9 if norm == "batch" else 0)
+    assert all(moved)
+
+
+@pytest.mark.parametrize("kind", MODELS.values())
+def test_deep_stacks_stay_finite(kind):
+    model = kind(16, CLASSES, hidden=HIDDEN, layers=15, norm="batch").train()
+    logits = model(drawn_graph(2).inputs(torch.float32), None, DropoutKey(0, 0))
+    logits.square().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("kind", MODELS.values())
+@pytest.mark.parametrize("norm", ["layer", "batch", "none"])
+def test_conformance(kind, norm):
+    check_model(lambda features, classes: kind(features, classes, hidden=5, norm=norm))
+
+
+@pytest.mark.parametrize("kind", MODELS.values())
+def test_copies_and_pickles_keep_statistics(kind):
+    model, inputs = made(kind, norm="batch"), drawn_graph(2).inputs()
+    model.train()
+    model(inputs, None, DropoutKey(0, 0))
+    expected = model.eval()(inputs)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other(inputs), expected)
+    fresh = kind(16, CLASSES, hidden=HIDDEN, norm="batch").double().eval()
+    assert not torch.allclose(fresh(inputs), expected)
+    fresh.load_state_dict(model.state_dict())
+    assert torch.equal(fresh(inputs), expected)
+
+
+@pytest.mark.parametrize("kind", MODELS.values())
+def test_nothing_of_edges_times_hidden_is_saved(kind):
+    drawn = drawn_graph(4, nodes=60, density=0.6)
+    inputs, hidden = drawn.inputs(), 32
+    model = kind(16, CLASSES, hidden=hidden).double().train()
+    sizes = []
+    hooks = (lambda saved: sizes.append(saved.numel()) or saved, lambda saved: saved)
+    with torch.autograd.graph.saved_tensors_hooks(*hooks):
+        model(inputs, None, DropoutKey(0, 0))
+    edges = int(edges_of(drawn, True).shape[1])
+    assert 0 < max(sizes) <= max(edges, 60 * hidden)
+    assert edges > 60 * 16  # so that one array of edges × hidden would be seen
+
+
+@pytest.mark.parametrize("kind", MODELS.values())
+def test_first_weights_are_those_of_pyg(kind):
+    torch.manual_seed(0)
+    hidden = 400
+    found = kind(300, CLASSES, hidden=hidden, layers=2).layers[1].convolution
+    expected = {
+        TunedGCN: GCNConv(hidden, hidden),
+        TunedSAGE: SAGEConv(hidden, hidden),
+        TunedGAT: GATConv(hidden, hidden, bias=False),
+    }[kind]
+    for mine, theirs, _ in pairs(kind, found, expected):
+        ours, others = mine.detach(), theirs.detach()
+        assert float(ours.std()) == pytest.approx(float(others.std()), rel=0.15)
+        assert float(ours.abs().max()) == pytest.approx(float(others.abs().max()), rel=0.05)
+
+
+def test_all_parameters_are_decayed():
+    model = made(TunedGCN, norm="batch")
+    (group,) = parameter_groups(model, 0.1)
+    assert len(group["params"]) == len(list(model.parameters()))
+
+
+@pytest.mark.parametrize("options", [{"layers": 0}, {"norm": "graph"}, {"dropout": 1.0}])
+def test_wrong_options_are_named(options):
+    with pytest.raises(InputError, match=f"^{next(iter(options))}:"):
+        TunedGCN(4, 2, **options)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("norm", ["layer", "batch"])
+def test_digits_are_learned_and_runs_can_be_loaded(name, norm, tmp_path):
+    graph = ncgnn.load("digits")
+    settings = {"hidden": 16, "norm": norm, "learning_rate": 0.01}
+    short = ncgnn.fit(graph, name, epochs=5, **settings)
+    assert short.config.training.patience == 500
+    trained = ncgnn.fit(graph, name, epochs=60, **settings)
+    accuracy = trained.evaluate()["scores"]["test"]["accuracy"]
+    assert accuracy > 0.8
+    again = load_run(trained.save(tmp_path / "run"))
+    assert again.evaluate()["scores"]["test"]["accuracy"] == accuracy
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_presets_are_the_published_ones(name):
+    datasets = ["pubmed", "photo", "computers", "coauthor-cs", "coauthor-physics", "cora"]
+    datasets += ["citeseer", "chameleon-filtered", "squirrel-filtered", "minesweeper"]
+    for dataset in datasets:
+        assert has_preset(name, dataset)
+        training = make_config(dataset=dataset, model=name).training
+        assert training.patience == training.epochs  # no early stopping
+
+
+def test_some_rows_of_the_published_table():
+    photo = make_config(dataset="photo", model="tuned-gcn")
+    expected = {"hidden": 256, "layers": 6, "dropout": 0.5, "norm": "layer", "residual": True}
+    assert expected.items() <= photo.model.options.items()
+    assert (photo.training.learning_rate, photo.training.weight_decay) == (1e-3, 5e-5)
+    assert (photo.training.epochs, photo.data.scaling) == (1000, "row")
+    squirrel = make_config(dataset="squirrel-filtered", model="tuned-gat")
+    expected = {"hidden": 512, "layers": 7, "dropout": 0.5, "norm": "batch", "residual": True}
+    assert expected.items() <= squirrel.model.options.items()
+    assert (squirrel.training.learning_rate, squirrel.data.scaling) == (5e-3, "raw")
+    chameleon = make_config(dataset="chameleon-filtered", model="tuned-gcn")
+    assert (chameleon.training.epochs, chameleon.model.options["norm"]) == (200, "none")
+    physics = make_config(dataset="coauthor-physics", model="tuned-sage")
+    assert (physics.model.options["hidden"], physics.model.options["norm"]) == (64, "batch")

@@ -1,0 +1,134 @@
+"""Models and their options as tables."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+from rich.console import Console
+
+from ncgnn.report import model_details, model_tables, option_facts
+from ncgnn.report._model_tables import _short
+
+
+class Plain(BaseModel):
+    """Base.
+
+    Attributes:
+        hidden: Width of the hidden layer.
+        kind: What an older class
+            says of it.
+    """
+
+    hidden: Annotated[int, Field(ge=1)] = 512
+    kind: Literal["mean", "sum"] = "mean"
+
+
+class Odd(Plain):
+    """Options of every type.
+
+    Text before, with a colon: like this.
+
+    Attributes:
+        kind: Which sum, ``mean`` or ``sum``; see :class:`Plain`,
+            on a second line: with a colon.
+        rates: Several.
+        limit: Or nothing.
+
+    Example:
+        pair: This is no attribute.
+    """
+
+    rates: tuple[Annotated[float, Field(ge=0, lt=1)], ...] = (0.5, 0.25)
+    limit: Annotated[float, Field(gt=0)] | None = None
+    pair: tuple[int, str] = (1, "a")
+    switch: bool = True
+    name: str
+
+
+def shown(tables, columns=80):
+    console = Console(width=columns, record=True, file=None, quiet=False)
+    with console.capture() as captured:
+        for table in tables:
+            console.print(table)
+    return captured.get()
+
+
+def row(**more):
+    return {
+        "name": "odd[red]",
+        "title": "Odd [/]",
+        "family": "spatial",
+        "memory": "nodes",
+        "paper": "One et al., A Title, with Commas, ICLR 2020, arXiv:1234.5678",
+        "implemented": True,
+        "published": {},
+    } | more
+
+
+def test_options_are_read_from_the_class_and_its_bases():
+    facts = {fact["name"]: fact for fact in option_facts(Odd)}
+    assert list(facts) == ["hidden", "kind", "rates", "limit", "pair", "switch", "name"]
+    types = {name: fact["type"] for name, fact in facts.items()}
+    assert types == {
+        "hidden": "whole number ≥ 1",
+        "kind": "mean, sum",
+        "rates": "list of numbers ≥ 0 and < 1",
+        "limit": "number > 0 or none",
+        "pair": "list of whole numbers, text",
+        "switch": "true or false",
+        "name": "text",
+    }
+    meanings = {name: fact["meaning"] for name, fact in facts.items()}
+    assert meanings["hidden"] == "Width of the hidden layer."
+    assert meanings["kind"] == (
+        "Which sum, mean or sum; see Plain, on a second line: with a colon."
+    )
+    assert meanings["limit"] == "Or nothing."
+    assert meanings["pair"] == ""
+    assert [name for name, fact in facts.items() if fact["required"]] == ["name"]
+
+
+@pytest.mark.parametrize(
+    ("common", "datasets", "words"),
+    [
+        ({}, [], "none: defaults are used"),
+        ({}, ["pubmed", "photo"], "pubmed, photo"),
+        ({"training": {"epochs": 7}, "model": {"dropout": [0.1]}}, [], "epochs=7, dropout=[0.1]"),
+        ({"model": {"self_loops": True}}, ["photo"], "own values for: photo"),
+    ],
+)
+def test_details(common, datasets, words):
+    presets = {"every_graph": common, "datasets": datasets}
+    facts = row(about="About :class:`It`.", presets=presets, options=option_facts(Odd))
+    text = shown(model_details(facts))
+    assert words in text
+    for part in ("Odd [/]", "odd[red]", "About It.", "arXiv:1234.5678", "nodes", "(required)"):
+        assert part in text
+    for default in ("[0.5, 0.25]", "[1, a]", " none ", " true "):
+        assert default in text
+
+
+def test_the_list_is_grouped_by_family():
+    rows = [row(), row(name="b", family="global"), row(name="c")]
+    rows.append(row(name="d", implemented=False, memory=None, published={"actor": 31.9}))
+    text = shown(model_tables(rows))
+    first = [line.split()[0] for line in text.splitlines() if line.strip()]
+    assert first[2:7] == ["spatial", "odd[red]", "c", "global", "b"]
+    assert "One et al., ICLR 2020" in text
+    assert "actor 31.90" in text.partition("Not implemented")[2]
+    assert len(model_tables(rows[:3])) == 1
+
+
+@pytest.mark.parametrize(
+    ("paper", "short"),
+    [
+        ("", ""),
+        ("One and Two, Title, ICLR 2020, arXiv:1234.5678", "One and Two, ICLR 2020"),
+        ("One, Title, with Commas, A Journal 2021", "One, A Journal 2021"),
+        ("One, Title, arXiv:1234.5678", "One, arXiv:1234.5678"),
+    ],
+)
+def test_short_references(paper, short):
+    assert _short(paper) == short
