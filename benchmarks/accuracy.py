@@ -51,17 +51,16 @@ def cells() -> list[tuple[str, str, dict[str, object], int]]:
             add((dataset,), "ncgcn", seeds, **three_groups(dataset))
 
     modes(QUICK, range(3))
-    modes(SLOW, range(1))
+    modes(SLOW, range(3))
+    ablations((*QUICK, *SLOW[:1]), range(3))
     for mode in ("renormalised", "strict"):
         add((*QUICK, *SLOW), "ncsage", range(1), mode)
-    ablations(QUICK, range(3))
-    extensions(QUICK, range(3))
-    modes(QUICK[:2], range(3, 10))
-    modes(SLOW, range(1, 3))
     add((*QUICK, *SLOW), "ncsage", range(1, 3))
-    ablations(SLOW[:1], range(3))
+    modes(QUICK[:2], range(3, 10))
+    ablations(QUICK[:2], range(3, 10))
     for model in ("ncgcn", "ncsage"):
         add(LARGE, model, range(1))
+    extensions(QUICK, range(3))
     for model in ("ncgcn", "ncsage"):
         add((*QUICK, *SLOW), model, range(3, 10))
         add(LARGE, model, range(1, 3))
