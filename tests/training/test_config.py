@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from ncgnn.errors import InputError, UnknownNameError
-from ncgnn.training import has_preset, make_config, preset
+from ncgnn.nn import model_names
+from ncgnn.training import has_preset, make_config, preset, search_space
 from ncgnn.training._toml import read_setting, read_toml, to_toml
 
 DATASETS = [
@@ -46,7 +47,10 @@ def test_presets_hold_the_papers_table():
 def test_a_graph_without_a_preset_gets_defaults():
     assert not has_preset("ncgcn", "digits")
     assert make_config(dataset="digits").training.learning_rate == 0.01
-    assert preset("mlp", "digits") == {}
+    assert preset("mlp", "digits") == {
+        "training": {"epochs": 500, "patience": 100},
+        "model": {"hidden": 512},
+    }
 
 
 def test_what_comes_later_wins(tmp_path):
@@ -146,3 +150,27 @@ def test_settings_are_read_as_toml_or_words(text, expected):
 def test_a_setting_without_a_value_is_refused():
     with pytest.raises(InputError, match="key=value"):
         read_setting("epochs")
+
+
+@pytest.mark.parametrize("model", model_names())
+def test_every_value_of_a_search_space_is_an_option(model):
+    space = search_space(model)
+    assert len(space["training.learning_rate"]) == len(space["training.weight_decay"]) == 5
+    for key, values in space.items():
+        choices = list(zip(*values, strict=True)) if isinstance(values[0], list) else values
+        for value in choices:
+            config = make_config(dataset="digits", model=model, settings={key: value})
+            section, option = key.split(".")
+            found = getattr(config, section).model_dump()[option]
+            wanted = list(value) if isinstance(value, tuple) else [value]
+            assert found in (value, wanted, wanted * 2)  # one value may stand for both groups
+
+
+def test_search_spaces_are_the_papers():
+    space = search_space("ncgcn")
+    assert space["model.threshold"] == [0.3, 0.4, 0.5, 0.6, 0.7]
+    assert space["model.hops"] == [1, 2]
+    assert space["model.self_loops"] == [False, True]
+    assert [len(rates) for rates in space["model.dropout"]] == [10, 10]
+    assert "model.dropout" not in search_space("sgc")
+    assert "search" not in preset("ncgcn", "pubmed")

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ncgnn.training._config import DataConfig, ModelConfig, RunConfig, TrainingConfig
     from ncgnn.training._fit import fit
     from ncgnn.training._folder import RunFolder
-    from ncgnn.training._presets import has_preset, make_config, preset
+    from ncgnn.training._presets import has_preset, make_config, preset, search_space
     from ncgnn.training._run import RunResult, train_run
     from ncgnn.training._saved import load_run
     from ncgnn.training._scores import scores
@@ -39,6 +39,7 @@ __all__ = [
     "make_config",
     "preset",
     "scores",
+    "search_space",
     "summary",
     "train_run",
 ]
@@ -48,7 +49,7 @@ _MODULES = {
     "_config": ("DataConfig", "ModelConfig", "RunConfig", "TrainingConfig"),
     "_fit": ("fit",),
     "_folder": ("RunFolder",),
-    "_presets": ("has_preset", "make_config", "preset"),
+    "_presets": ("has_preset", "make_config", "preset", "search_space"),
     "_run": ("RunResult", "train_run"),
     "_saved": ("load_run",),
     "_scores": ("scores",),

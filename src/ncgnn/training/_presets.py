@@ -22,7 +22,29 @@ def preset(model: str, dataset: str) -> Tree:
     """The shipped parameters of a model on a data set; what no file speaks of is left out."""
     tree = _shipped(model)
     by_dataset = tree.pop("datasets", {})
+    tree.pop("search", None)
     return merged(tree, by_dataset.get(dataset, {}))
+
+
+def search_space(model: str) -> dict[str, list[Any]]:
+    """Values to search, by ``section.option``: the paper's common ones and the model's own.
+
+    A list of lists stands for an option with one value per group of nodes, each searched on its
+    own. An option that the model does not have is left out.
+    """
+    from ncgnn.nn._models import model_class
+
+    tree = merged(_shipped("common"), _shipped(model))["search"]
+    known = {
+        "training": TrainingConfig.model_fields.keys(),
+        "model": model_class(model).Options.model_fields.keys(),
+    }
+    return {
+        f"{section}.{option}": values
+        for section, options in tree.items()
+        for option, values in options.items()
+        if option in known[section]
+    }
 
 
 def has_preset(model: str, dataset: str) -> bool:
