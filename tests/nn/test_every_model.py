@@ -56,6 +56,32 @@ def test_single_nodes_can_be_asked_for(name):
 
 
 @pytest.mark.parametrize("name", model_names())
+def test_wrong_nodes_and_precisions_are_refused(name):
+    inputs = drawn_graph(2).inputs()
+    model = made_for(model_class(name), inputs, **small(name)).double().eval()
+    for nodes in ([-1], [13], [0.5]):
+        with pytest.raises(InputError, match="nodes: "):
+            model(inputs, None, None, torch.tensor(nodes))
+    with pytest.raises(InputError, match="make both alike"):
+        model(drawn_graph(2).inputs(torch.float32))
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_labels_of_test_nodes_change_nothing_but_test_scores(name):
+    graph = ncgnn.load("digits")
+    split = ncgnn.make_split(graph, "stratified", 0)
+    labels = graph.labels.copy()
+    labels[split.test] = labels[split.test][::-1]
+    other = graph.with_labels(labels)
+    one, two = (ncgnn.fit(g, name, split=split, epochs=2, **small(name)) for g in (graph, other))
+    for mine, theirs in zip(
+        one.model.state_dict().values(), two.model.state_dict().values(), strict=True
+    ):
+        assert torch.equal(mine, theirs)
+    assert (one.probabilities() == two.probabilities()).all()
+
+
+@pytest.mark.parametrize("name", model_names())
 def test_every_model_trains_by_the_same_call(name):
     trained = ncgnn.fit(ncgnn.load("digits"), name, epochs=2, **small(name))
     scores = trained.evaluate()["scores"]

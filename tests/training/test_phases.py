@@ -7,10 +7,11 @@ import torch
 from torch import nn
 
 import ncgnn
+from ncgnn.errors import InputError
+from ncgnn.nn import Phase
 from ncgnn.nn import _models as registry
 from ncgnn.nn._catalog import BY_NAME, ModelEntry
 from ncgnn.nn._options import PlainOptions, checked
-from ncgnn.nn._protocol import Phase
 from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear
 from ncgnn.training import load_run, make_config, train_run
 from ncgnn.training._run import graph_inputs, new_model
@@ -39,17 +40,20 @@ class Staged(Baseline):
             {"params": [self.shift], "weight_decay": 0.0},
         ]
 
+    keeps_best = True
+
     def phases(self, epochs, patience):
-        return (Phase("first", 4, patience), Phase("second", epochs, patience))
+        return (Phase("first", 8, 8, self.keeps_best), Phase("second", epochs, patience))
 
     def begin_phase(self, number, inputs, train, labels):
-        self.begun.append(number)
+        self.begun.append({k: v.clone() for k, v in self.state_dict().items()})
+        assert not self.training
         self.stage.fill_(number)
         assert torch.equal(labels, inputs.labels[train])
         if number:
             counts = torch.bincount(labels, minlength=inputs.num_classes)
             with torch.no_grad():
-                self.shift.copy_(counts / counts.sum())
+                self.shift.copy_(counts / counts.sum() + torch.rand(len(counts)))
 
     def extra_loss(self, train, labels):
         return 0.1 * self.linear.weight.square().sum()
@@ -75,25 +79,27 @@ def trainer(**settings):
     return ncgnn.training.Trainer(model, inputs, split, chosen.training)
 
 
-def test_each_stage_begins_with_the_best_weights_of_the_one_before():
-    training, records, weights = trainer(), [], []
+@pytest.mark.parametrize("keeps_best", [True, False])
+def test_a_stage_begins_with_the_best_weights_of_the_one_before_or_its_last(
+    keeps_best, monkeypatch
+):
+    monkeypatch.setattr(Staged, "keeps_best", keeps_best)
+    training, records, weights = trainer(learning_rate=0.5), [], []
 
     def after_epoch(record):
         records.append(record)
         weights.append({k: v.clone() for k, v in training.model.state_dict().items()})
 
     training.run(after_epoch)
-    assert [r["phase"] for r in records[:5]] == ["first"] * 4 + ["second"]
-    assert training.model.begun == [0, 1]
+    assert [r["phase"] for r in records[:9]] == ["first"] * 8 + ["second"]
     assert records[-1]["phase"] == "second"
-    best = max(range(4), key=lambda i: (records[i]["val_accuracy"], -i))
-    other = trainer()
-    for _ in range(4):
-        other.epoch()
-    assert other.state.best_epoch == best
-    for name, value in other.state.best_weights.items():
-        assert torch.equal(value, weights[best][name])
-    assert training.state.best_epoch >= 4
+    best = max(range(8), key=lambda i: (records[i]["val_accuracy"], -i))
+    assert best != 7, "the best epoch is the last one: nothing was tested"
+    assert len(training.model.begun) == 2
+    found, expected = training.model.begun[1], weights[best if keeps_best else 7]
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in found)
+    assert training.state.best_epoch >= 8
     assert bool(training.model.stage)
 
 
@@ -103,7 +109,7 @@ def test_only_the_last_stage_counts():
     best = max(r["val_accuracy"] for r in second)
     assert trained.evaluate()["scores"]["val"]["accuracy"] == best
     assert trained.history[trained.best_epoch]["val_accuracy"] == best
-    assert trained.best_epoch >= 4
+    assert trained.best_epoch >= 8
 
 
 def test_parameter_groups_reach_the_optimiser():
@@ -121,11 +127,21 @@ def test_the_extra_loss_is_trained(monkeypatch):
     assert not torch.equal(with_it.model.linear.weight, without.model.linear.weight)
 
 
+def test_stages_without_epochs_are_refused(monkeypatch):
+    with pytest.raises(InputError, match="stage 'none'"):
+        Phase("none", 0, 5)
+    with pytest.raises(InputError, match="stage 'none'"):
+        Phase("none", 5, 0)
+    monkeypatch.setattr(Staged, "phases", lambda self, epochs, patience: ())
+    with pytest.raises(InputError, match="no stage of training"):
+        trainer()
+
+
 class InterruptedRunError(Exception):
     pass
 
 
-@pytest.mark.parametrize("epoch", [0, 3, 4, 8])
+@pytest.mark.parametrize("epoch", [0, 6, 7, 8, 12])
 def test_an_interrupted_run_resumes_in_its_stage(tmp_path, epoch):
     whole = train_run(config(), tmp_path / "whole")
 

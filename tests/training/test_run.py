@@ -72,8 +72,9 @@ def test_an_interrupted_run_ends_as_if_nothing_had_happened(undisturbed, tmp_pat
     assert contents(result.folder) == contents(undisturbed.folder)
 
 
-def test_layers_that_draw_their_own_random_numbers_resume_exactly_too(tmp_path):
-    config = tiny_config("ncgat", epochs=6)
+@pytest.mark.parametrize("model", ["ncgat", "tuned-gcn", "gprgnn", "cpgnn", "hog", "linkx"])
+def test_models_of_all_kinds_resume_exactly_too(tmp_path, model):
+    config = tiny_config(model, epochs=6)
     whole = train_run(config, tmp_path / "a")
     with pytest.raises(InterruptedRunError):
         train_run(config, tmp_path / "b", on_epoch=interrupt_at(3), checkpoint_seconds=0)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ncgnn.nn._inputs import GraphInputs
     from ncgnn.nn._models import NCGCN, NCSAGE, model_class, model_names, register_backbone
     from ncgnn.nn._options import SeparatedOptions
+    from ncgnn.nn._protocol import Phase
     from ncgnn.nn._separated import SeparatedGNN
     from ncgnn.nn.baselines.gcn import GCN
     from ncgnn.nn.baselines.mlp import MLP
@@ -26,6 +27,7 @@ __all__ = [
     "Grouper",
     "Grouping",
     "GroupingRule",
+    "Phase",
     "SeparatedGNN",
     "SeparatedOptions",
     "model_class",
@@ -40,6 +42,7 @@ _MODULES = {
     "_inputs": ("GraphInputs",),
     "_models": ("NCGCN", "NCSAGE", "model_class", "model_names", "register_backbone"),
     "_options": ("SeparatedOptions",),
+    "_protocol": ("Phase",),
     "_separated": ("SeparatedGNN",),
     "baselines.gcn": ("GCN",),
     "baselines.mlp": ("MLP",),

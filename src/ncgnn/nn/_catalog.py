@@ -125,7 +125,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "Suresh et al., Breaking the Limit of Graph Neural Networks by Improving the "
         "Assortativity of Graphs with Local Mixing Patterns, KDD 2021, arXiv:2106.06586",
         "baselines.wrgat:WRGAT",
-        "nodes × log nodes × relations",
+        "relations × (nodes × log nodes + features × hidden)",
     ),
     ModelEntry(
         "gbksage",
@@ -151,7 +151,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "Li et al., Finding Global Homophily in Graph Neural Networks When Meeting Heterophily, "
         "ICML 2022, arXiv:2205.07308",
         "baselines.glognn:GloGNN",
-        "nodes × hidden weights",
+        "nodes × hidden",
     ),
     ModelEntry(
         "sngnn",

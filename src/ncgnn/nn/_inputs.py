@@ -151,9 +151,14 @@ class GraphInputs:
 
 def as_inputs(graph: GraphInputs | GraphLike, weight: torch.Tensor) -> GraphInputs:
     """A graph as inputs for the model that a weight belongs to, in its precision and place."""
-    if isinstance(graph, GraphInputs):
-        return graph
-    return GraphInputs(graph, device=weight.device, dtype=weight.dtype)
+    if not isinstance(graph, GraphInputs):
+        return GraphInputs(graph, device=weight.device, dtype=weight.dtype)
+    if graph.dtype != weight.dtype or graph.device.type != weight.device.type:
+        raise InputError(
+            f"the model is {weight.dtype} on {weight.device}, the inputs are {graph.dtype} on "
+            f"{graph.device}; make both alike."
+        )
+    return graph
 
 
 def cost(matrix: Constant) -> float:
@@ -195,3 +200,15 @@ def _scaled(features: Any, scaling: FeatureScaling) -> Any:
     from scipy.sparse import diags_array
 
     return (diags_array(factors) @ features).tocsr()
+
+
+def checked_nodes(nodes: torch.Tensor, everyone: torch.Tensor) -> torch.Tensor:
+    """The nodes as int64, from node numbers or a mask; ``everyone`` has one entry per node."""
+    if nodes.dtype == torch.bool and nodes.shape == everyone.shape:
+        return torch.nonzero(nodes).flatten().to(everyone.device)
+    whole = not (nodes.is_floating_point() or nodes.is_complex() or nodes.dtype == torch.bool)
+    if nodes.dim() != 1 or not whole:
+        raise InputError("nodes: numbers of nodes in one row, or a mask of all nodes, are wanted.")
+    if len(nodes) and not 0 <= int(nodes.min()) <= int(nodes.max()) < len(everyone):
+        raise InputError(f"nodes: numbers from 0 to {len(everyone) - 1} are wanted.")
+    return nodes.to(everyone.device, torch.int64)

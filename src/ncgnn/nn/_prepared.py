@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ncgnn.errors import InputError
 from ncgnn.nn._channels import arrange, restricted
+from ncgnn.nn._inputs import checked_nodes
 from ncgnn.nn._products import Term
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Prepared:
         return self._layout if nodes is None else self._of(self._layout, nodes)
 
     def _of(self, layout: Layout, nodes: torch.Tensor) -> Layout:
-        asked = _checked(nodes, layout.group)
+        asked = checked_nodes(nodes, layout.group)
         for known, selected in self._selected:
             if torch.equal(known, asked):
                 return selected
@@ -62,15 +62,3 @@ class Prepared:
 
     def __reduce__(self) -> tuple[type[Prepared], tuple[object, ...]]:
         return Prepared, self._parts
-
-
-def _checked(nodes: torch.Tensor, group: torch.Tensor) -> torch.Tensor:
-    """The nodes as int64, from node numbers or a mask."""
-    if nodes.dtype == torch.bool and nodes.shape == group.shape:
-        return torch.nonzero(nodes).flatten().to(group.device)
-    whole = not (nodes.is_floating_point() or nodes.is_complex() or nodes.dtype == torch.bool)
-    if nodes.dim() != 1 or not whole:
-        raise InputError("nodes: numbers of nodes in one row, or a mask of all nodes, are wanted.")
-    if len(nodes) and not 0 <= int(nodes.min()) <= int(nodes.max()) < len(group):
-        raise InputError(f"nodes: numbers from 0 to {len(group) - 1} are wanted.")
-    return nodes.to(group.device, torch.int64)

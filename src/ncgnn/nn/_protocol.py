@@ -8,17 +8,24 @@ has the methods of this protocol, the loop uses them:
 ``extra_loss(train, labels)``
     Added to the cross-entropy of a training step, right after the forward pass of that step.
 ``phases(epochs, patience)``
-    Stages of training one after another; each ends with its best epoch's weights, and the last one
-    counts. ``begin_phase(number, inputs, train, labels)`` is called when a stage begins.
+    Stages of training one after another, each with a new optimiser; the last one counts, with the
+    weights of its best epoch. ``begin_phase(number, inputs, train, labels)`` is called when a stage
+    begins, in evaluation mode.
+``computes_all``
+    True if the model computes the logits of all nodes whatever it is asked for, so that one
+    evaluation serves validation and new pseudo-labels.
 
-Labels are always those of the training nodes alone. What a model keeps from one stage to the next
-must be a parameter or a buffer, so that an interrupted run goes on from it.
+The ``labels`` that are passed are those of the training nodes; a model must read no others, though
+``inputs`` holds them. What a model keeps from one stage to the next must be a parameter or a
+buffer, so that an interrupted run goes on from it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     import torch
@@ -34,13 +41,20 @@ class Phase:
         name: What records of its epochs call it.
         epochs: Upper limit of its number of epochs.
         patience: Epochs without a new best validation accuracy after which it ends.
-        keeps_best: Whether it ends with the weights of its best epoch, or with its last ones.
+        keeps_best: Whether the next stage begins with the weights of its best epoch, or with its
+            last ones.
     """
 
     name: str
     epochs: int
     patience: int
     keeps_best: bool = True
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.patience < 1:
+            raise InputError(
+                f"the stage '{self.name}' needs at least one epoch and patience of one."
+            )
 
 
 def parameter_groups(model: Any, weight_decay: float) -> list[dict[str, Any]]:
@@ -54,9 +68,12 @@ def parameter_groups(model: Any, weight_decay: float) -> list[dict[str, Any]]:
 def phases(model: Any, epochs: int, patience: int) -> tuple[Phase, ...]:
     """The stages of training; by default one."""
     declared = getattr(model, "phases", None)
-    return (
-        (Phase("training", epochs, patience),) if declared is None else declared(epochs, patience)
-    )
+    if declared is None:
+        return (Phase("training", epochs, patience),)
+    stages = tuple(declared(epochs, patience))
+    if not stages:
+        raise InputError("the model declares no stage of training; phases() must give one.")
+    return stages
 
 
 def begin_phase(

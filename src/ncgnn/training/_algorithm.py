@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
-# The place of torch's own random numbers; models count their places from 0.
-_TORCH_PLACE = 1 << 16
+# The places of torch's own random numbers; models count their places from 0.
+_TORCH_PLACE, _PHASE_PLACE = 1 << 16, (1 << 16) + 1
 
 
 class TrainingError(NcgnnError):
@@ -98,6 +98,7 @@ class Trainer:
         if inputs.num_classes < 2:
             raise InputError("the graph has one class only; there is nothing to classify.")
         self.phases = phases(model, config.epochs, config.patience)
+        self._computes_all = bool(getattr(model, "computes_all", False))
         self.optimizer = self.new_optimizer()
         self.grouper = None
         self.rule: GroupingRule | None = getattr(model, "rule", None)
@@ -162,6 +163,8 @@ class Trainer:
         state.phase, state.phase_start = state.phase + 1, state.epoch
         state.best_accuracy, state.best_epoch, state.best_weights = -1.0, -1, {}
         labels = self.inputs.labels.index_select(0, self.train)
+        self._seed_torch(_PHASE_PLACE)
+        self.model.eval()
         begin_phase(self.model, state.phase, self.inputs, self.train, labels)
         increment_version(list(self.model.parameters()))
         self.optimizer = self.new_optimizer()
@@ -171,14 +174,19 @@ class Trainer:
         state = self.state
         if state.phase < 0 or self._phase_is_over:
             self._begin_phase()
-        record: Record = {"epoch": state.epoch, **self._step(), **self._validation()}
+        record: Record = {"epoch": state.epoch, **self._step()}
+        everyone = self.logits(state.grouping) if self._computes_all else None
+        if everyone is None:
+            record |= self._validation(self.logits(state.grouping, self.val))
+        else:
+            record |= self._validation(everyone.index_select(0, self.val))
         if len(self.phases) > 1:
             record["phase"] = self.phases[state.phase].name
         record["test_accuracy"] = None  # looked at where the model is, and nowhere else
         if self.grouper is not None:
             record |= self._groups_in_force()
         if record["val_accuracy"] > state.best_accuracy:
-            logits = self.logits(state.grouping)
+            logits = self.logits(state.grouping) if everyone is None else everyone
             if len(self.test):
                 record["test_accuracy"] = self._share_right(logits[self.test], self.test)
             state.best_accuracy, state.best_epoch = record["val_accuracy"], state.epoch
@@ -191,8 +199,7 @@ class Trainer:
 
     def _step(self) -> Record:
         """One step of Adam on the cross-entropy of the training nodes."""
-        key = DropoutKey(self.config.seed, self.state.epoch)
-        torch.manual_seed(key.at(_TORCH_PLACE) >> 1)  # for layers that draw numbers themselves
+        key = self._seed_torch(_TORCH_PLACE)
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
         logits = self.model(self.inputs, self._group(self.state.grouping), key, self.train)
@@ -209,9 +216,14 @@ class Trainer:
             )
         return {"loss": value, "train_accuracy": self._share_right(logits, self.train)}
 
-    def _validation(self) -> Record:
-        """Accuracy and loss of the validation nodes, with the groups in force."""
-        logits = self.logits(self.state.grouping, self.val)
+    def _seed_torch(self, place: int) -> DropoutKey:
+        """Seed torch for layers that draw numbers themselves, so that resumed runs repeat them."""
+        key = DropoutKey(self.config.seed, self.state.epoch)
+        torch.manual_seed(key.at(place) >> 1)
+        return key
+
+    def _validation(self, logits: torch.Tensor) -> Record:
+        """Accuracy and loss of the validation nodes."""
         loss = cross_entropy(logits, self.inputs.labels.index_select(0, self.val))
         value = float(loss)
         return {

@@ -30,7 +30,8 @@ def search_space(model: str) -> dict[str, list[Any]]:
     """Values to search, by ``section.option``: the paper's common ones and the model's own.
 
     A list of lists stands for an option with one value per group of nodes, each searched on its
-    own. An option that the model does not have is left out.
+    own. An option that the model does not have is left out, and so is one that its preset gives no
+    values.
     """
     from ncgnn.nn._models import model_class
 
@@ -43,7 +44,7 @@ def search_space(model: str) -> dict[str, list[Any]]:
         f"{section}.{option}": values
         for section, options in tree.items()
         for option, values in options.items()
-        if option in known[section]
+        if option in known[section] and values
     }
 
 

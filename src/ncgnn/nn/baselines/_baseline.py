@@ -10,7 +10,7 @@ from torch import nn
 from ncgnn.errors import InputError
 from ncgnn.graph.sparse import ConstantSparse, gcn_normalised, row_normalised
 from ncgnn.nn._dropout import dropout, training_key
-from ncgnn.nn._inputs import as_inputs
+from ncgnn.nn._inputs import as_inputs, checked_nodes
 from ncgnn.nn._products import Term, product
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ class Baseline(nn.Module):
     """A model without groups of nodes, which computes the logits of all nodes at once."""
 
     rule = None
+    computes_all = True
 
     @classmethod
     def for_inputs(cls, inputs: GraphInputs, **options: Any) -> Self:
@@ -39,7 +40,9 @@ class Baseline(nn.Module):
         """Logits of every node, or of the given ones, [n, classes]; ``group`` plays no part."""
         inputs = as_inputs(inputs, next(self.parameters()))
         logits = self.logits(inputs, training_key(self.training, key))
-        return logits if nodes is None else logits[nodes.to(logits.device)]
+        if nodes is None:
+            return logits
+        return logits.index_select(0, checked_nodes(nodes, inputs.everyone))
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; nothing is dropped where ``key`` is None."""
@@ -71,6 +74,10 @@ class FeatureLinear(nn.Module):
         self, inputs: GraphInputs, rate: float = 0.0, key: int | None = None
     ) -> torch.Tensor:
         """[n, width]; ``rate`` and ``key`` as :func:`ncgnn.nn._dropout.dropout` takes them."""
+        if inputs.num_features != len(self.weight):
+            raise InputError(
+                f"the model takes {len(self.weight)} features; the graph has {inputs.num_features}."
+            )
         total = product(Term(dropped_features(inputs, rate, key)), self.weight)
         return total if self.bias is None else total + self.bias
 
@@ -138,6 +145,7 @@ def gcn_operator(
         adjacency = inputs.undirected_adjacency if undirected else inputs.adjacency
         return gcn_normalised(adjacency, self_loops=self_loops)
 
+    undirected = undirected and inputs.undirected_adjacency is not inputs.adjacency
     return inputs.kept(("gcn", self_loops, undirected), make)
 
 
@@ -150,6 +158,7 @@ def mean_operator(
         adjacency = inputs.undirected_adjacency if undirected else inputs.adjacency
         return row_normalised(adjacency, self_loops=self_loops)
 
+    undirected = undirected and inputs.undirected_adjacency is not inputs.adjacency
     return inputs.kept(("mean", self_loops, undirected), make)
 
 
