@@ -29,7 +29,8 @@ def cells() -> list[tuple[str, str, dict[str, object], int]]:
 
     def add(datasets, model, seeds, separation="renormalised", **options):
         chosen = {"model.separation": separation}
-        chosen |= {f"model.{name}": value for name, value in options.items()}
+        for name, value in options.items():
+            chosen["data.scaling" if name == "scaling" else f"model.{name}"] = value
         wanted.extend((d, model, chosen, s) for s in seeds for d in datasets)
 
     def modes(datasets, seeds):
@@ -52,6 +53,7 @@ def cells() -> list[tuple[str, str, dict[str, object], int]]:
 
     modes(QUICK, range(3))
     modes(SLOW, range(3))
+    add(SLOW[:1], "ncgcn", range(3), scaling="raw")
     ablations((*QUICK, *SLOW[:1]), range(3))
     for mode in ("renormalised", "strict"):
         add((*QUICK, *SLOW), "ncsage", range(1), mode)

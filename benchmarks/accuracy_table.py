@@ -49,12 +49,20 @@ def variant(config: dict[str, Any]) -> str:
         "activation": "ReLU after layer 2",
         "threshold_kind": "half of the nodes high",
     }
-    return ", ".join([name, *(words[key] for key in words if key in changed)])
+    found = [words[key] for key in words if key in changed]
+    if config["data"]["scaling"] != paper_scaling(model["name"], config["data"]["dataset"]):
+        found.append(f"{config['data']['scaling']} features")
+    return ", ".join([name, *found])
 
 
 @functools.cache
 def paper_options(model: str, dataset: str) -> dict[str, Any]:
     return make_config(dataset=dataset, model=model).model_dump(mode="json")["model"]
+
+
+@functools.cache
+def paper_scaling(model: str, dataset: str) -> str:
+    return make_config(dataset=dataset, model=model).data.scaling
 
 
 def stored() -> dict[str, Runs]:
