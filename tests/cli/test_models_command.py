@@ -10,10 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ncgnn.cli import app
-from ncgnn.nn import model_class
+from ncgnn.nn import model_class, model_names
 from ncgnn.nn._catalog import BY_NAME, ENTRIES
-
-NAMES = ["ncgcn", "gcn", "mlp", "tuned-gcn", "tuned-sage", "tuned-gat"]
 
 
 @pytest.fixture
@@ -76,7 +74,7 @@ def test_the_list_imports_no_model(words: list[str]) -> None:
     assert not [name for name in loaded if name.startswith("ncgnn.nn.baselines")]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", model_names())
 def test_every_option_of_one_model_is_explained(run, name: str) -> None:
     done = run(name, "--json")
     assert done.exit_code == 0, done.output
@@ -87,7 +85,8 @@ def test_every_option_of_one_model_is_explained(run, name: str) -> None:
         assert option["meaning"], option
         assert option["type"], option
         assert not option["required"]
-    assert options["hidden"]["default"] == 512
+    if "hidden" in options:
+        assert options["hidden"]["default"] == 512
     shown = run(name).stdout
     for text in (BY_NAME[name].title, BY_NAME[name].family, *options):
         assert text in shown
@@ -99,6 +98,7 @@ def test_details_of_a_model_with_presets(run) -> None:
     (row,) = json.loads(run("tuned-gcn", "--json").stdout)["models"]
     assert row["presets"]["datasets"][:2] == ["pubmed", "photo"]
     assert "actor" not in row["presets"]["datasets"]
+    assert row["presets"]["row_scaled"][0] == "photo"
     assert row["presets"]["every_graph"]["training"]["patience"] == 500
     norm = next(option for option in row["options"] if option["name"] == "norm")
     assert (norm["type"], norm["default"]) == ("layer, batch, none", "layer")
@@ -106,6 +106,15 @@ def test_details_of_a_model_with_presets(run) -> None:
     assert "patience=500" in shown
     assert "own values for: pubmed, photo" in shown
     assert "arXiv:2406.08993" in shown
+
+
+def test_scaling_of_features_is_not_a_value_of_the_model(run) -> None:
+    (row,) = json.loads(run("hog", "--json").stdout)["models"]
+    assert row["presets"]["datasets"] == ["pubmed", "actor", "texas"]
+    assert row["presets"]["row_scaled"] == ["pubmed", "photo", "computers", "actor"]
+    shown = run("wrgat", columns=120).stdout
+    assert "own values" not in shown
+    assert "features scaled by row for: pubmed, photo, computers, actor" in shown
 
 
 def test_a_model_that_is_not_implemented(run) -> None:

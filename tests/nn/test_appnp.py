@@ -114,6 +114,18 @@ def test_defaults():
     assert shapes == {"first.weight": (16, 512), "second.weight": (CLASSES, 512)}
 
 
+def test_nothing_of_entries_times_hidden_is_saved():
+    drawn, hidden = drawn_graph(4, nodes=60, density=0.6), 32
+    model = made(hidden=hidden, dropout=0.3).train()
+    sizes = []
+    hooks = (lambda saved: sizes.append(saved.numel()) or saved, lambda saved: saved)
+    with torch.autograd.graph.saved_tensors_hooks(*hooks):
+        model(drawn.inputs(), None, KEY)
+    entries = int(drawn.A.sum() + 60)
+    assert 60 * hidden <= max(sizes) <= max(entries, 60 * hidden)
+    assert entries * hidden > 2 * max(entries, 60 * hidden)  # so that one such array would be seen
+
+
 @pytest.mark.parametrize("options", VARIANTS)
 def test_conformance(options):
     check_model(lambda features, classes: APPNP(features, classes, hidden=8, **options))

@@ -126,7 +126,7 @@ def test_the_penalty_and_the_term_of_the_paper():
     expected.backward()
     for name, parameter in model.named_parameters():
         assert (parameter.grad - weights[name].grad).abs().max() < 1e-9
-    with pytest.raises(InputError, match="before it"):
+    with pytest.raises(InputError, match="a training pass of the model right before it"):
         model.extra_loss(train, labels)
     released = made().train()
     released(inputs)
@@ -135,24 +135,31 @@ def test_the_penalty_and_the_term_of_the_paper():
 
 
 def first_compatibility(A, beliefs, train, labels):
-    """The steps of the initial value one node after another, for classes that all have nodes."""
+    """The steps of the initial value, one node and one entry after another."""
     Y = beliefs.clone()
     for node, label in zip(train, labels, strict=True):
         Y[node] = 0
         Y[node, label] = 1
-    H = np.zeros((CLASSES, CLASSES))
+    known = {}
     for c in range(CLASSES):
         rows = []
         for node, label in zip(train, labels, strict=True):
             if label == c:
-                near = [j for j in range(len(A)) if A[node, j]]
-                total = sum((Y[j].numpy() for j in near), np.zeros(CLASSES))
-                rows.append(total / max(1, len(near)))
-        H[c] = np.mean(rows, axis=0)
+                near = [Y[j].numpy() for j in range(len(A)) if A[node, j]]
+                rows.append(sum(near, np.zeros(CLASSES)) / max(1, len(near)))
+        if any(row.any() for row in rows):
+            known[c] = np.mean(rows, axis=0)
+    H = np.full((CLASSES, CLASSES), 1 / CLASSES)
+    for c in range(CLASSES):
+        for other in range(CLASSES):
+            if c in known:
+                H[c, other] = known[c][other]
+            elif other in known:
+                H[c, other] = known[other][c]
     for _ in range(3000):
         H = H / H.sum(0)
         H = H / H.sum(1)[:, None]
-    return torch.from_numpy((H + H.T) / 2 - 1 / CLASSES)
+    return torch.from_numpy((H + H.T) / 2 - 1 / CLASSES), set(known)
 
 
 @pytest.mark.parametrize("seed", [2, 4])
@@ -165,22 +172,34 @@ def test_the_second_stage_begins_with_the_compatibility_of_beliefs(seed):
     before = weights_of(model)
     beliefs = dense_prior(before, undirected(drawn), drawn.X).softmax(1).detach()
     model.begin_phase(1, inputs, train, labels)
-    expected = first_compatibility(undirected(drawn), beliefs, train, labels)
+    expected, known = first_compatibility(undirected(drawn), beliefs, train, labels)
+    assert len(known) == CLASSES
     assert (model.compatibility - expected).abs().max() < 1e-7
     assert model.compatibility.sum(1).abs().max() < 1e-7
     for name, parameter in model.named_parameters():
         assert name == "compatibility" or torch.equal(parameter, before[name])
 
 
-def test_classes_without_training_nodes():
-    model, inputs = made(), drawn_graph(2, nodes=20).inputs()
-    train = torch.arange(0, 20, 2)
-    for labels in (torch.zeros(10, dtype=torch.int64), torch.arange(10) % 2):
-        model.begin_phase(1, inputs, train, labels)
-        found = model.compatibility
-        assert found.isfinite().all()
-        assert torch.allclose(found, found.t())
-        assert found.abs().max() > 1e-6
+@pytest.mark.parametrize(
+    ("labels", "known"),
+    [
+        ([0] * 10, {0}),
+        ([0, 1] * 5, {0, 1}),
+        ([1, 2] * 5, {1, 2}),
+        ([0] * 9 + [2], {0}),  # the one node of class 2 has no neighbours
+        ([0, 1] * 4 + [0, 2], {0, 1}),
+    ],
+)
+def test_classes_of_which_training_nodes_tell_nothing(labels, known):
+    drawn = drawn_graph(2, nodes=20)
+    model, inputs = made(), drawn.inputs()
+    train, labels = torch.arange(0, 20, 2), torch.tensor(labels)  # node 18 has no neighbours
+    beliefs = dense_prior(weights_of(model), undirected(drawn), drawn.X).softmax(1).detach()
+    model.begin_phase(1, inputs, train, labels)
+    expected, found_known = first_compatibility(undirected(drawn), beliefs, train, labels)
+    assert found_known == known
+    assert (model.compatibility - expected).abs().max() < 1e-7
+    assert expected.abs().max() > 1e-6
 
 
 def test_rows_that_lack_are_taken_from_columns():
@@ -201,6 +220,17 @@ def test_scaling_of_rows_and_columns():
     empty = matrix.clone()
     empty[:, 1] = 0
     assert doubly_stochastic(empty).isfinite().all()
+
+
+def test_zeros_that_allow_no_scaling():
+    """Two rows have one column between them, so that no scaling gives that column a sum of 1."""
+    matrix = torch.tensor([[1.0, 1, 2], [1, 0, 0], [3, 0, 0]], dtype=torch.float64)
+    found = doubly_stochastic(matrix)
+    expected = torch.tensor([[0, 0.5, 0.5], [1, 0, 0], [1, 0, 0]], dtype=torch.float64)
+    assert (found - expected).abs().max() < 1e-12
+    # It ends when it no longer changes: the first entry would go on to become smaller.
+    assert torch.equal(found, doubly_stochastic(matrix, iterations=100))
+    assert found[0, 0] > 0
 
 
 def test_stages_and_groups_of_parameters():
@@ -249,7 +279,10 @@ def test_copies_and_pickles_between_forward_and_loss():
     model = made(cotraining=1.0).train()
     expected = model(inputs)
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        with pytest.raises(InputError, match="a training pass"):
+            other.extra_loss(torch.arange(3), inputs.labels[:3])
         assert torch.equal(other(inputs), expected)
+    model.eval()(inputs)
     model.extra_loss(torch.arange(3), inputs.labels[:3])  # what the forward pass left is still here
 
 

@@ -11,6 +11,7 @@ from drawn_graphs import CLASSES, drawn_graph
 from torch_geometric.nn import FAConv
 
 import ncgnn
+from ncgnn.data import entries
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn._dropout import dropout
@@ -24,7 +25,7 @@ KEY = DropoutKey(3, 4)
 
 def made(**options):
     torch.manual_seed(0)
-    model = FAGCN(16, CLASSES, hidden=6, **options).double().eval()
+    model = FAGCN(16, CLASSES, **({"hidden": 6} | options)).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.3)
@@ -117,6 +118,18 @@ def test_first_weights():
     assert 0 < model.gate_biases.abs().max() <= 600**-0.5
 
 
+def test_nothing_of_entries_times_hidden_is_saved():
+    drawn, hidden = drawn_graph(4, nodes=60, density=0.6), 32
+    model = made(hidden=hidden, dropout=0.3, layers=4).train()
+    sizes = []
+    hooks = (lambda saved: sizes.append(saved.numel()) or saved, lambda saved: saved)
+    with torch.autograd.graph.saved_tensors_hooks(*hooks):
+        model(drawn.inputs(), None, KEY)
+    entries = int(undirected(drawn).sum())
+    assert 60 * hidden <= max(sizes) <= max(entries, 60 * hidden)
+    assert entries * hidden > 2 * max(entries, 60 * hidden)  # so that one such array would be seen
+
+
 def test_copies_and_pickles():
     model, inputs = made(), drawn_graph(2).inputs()
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
@@ -136,10 +149,12 @@ def test_options_are_checked():
 
 
 def test_presets_have_more_layers_on_homophilous_graphs():
-    layers = {
-        name: preset("fagcn", name)["model"]["layers"] for name in ("photo", "actor", "other")
-    }
-    assert layers == {"photo": 4, "actor": 2, "other": 2}
+    known = [entry.name for entry in entries()]
+    layers = {name: preset("fagcn", name)["model"]["layers"] for name in (*known, "x")}
+    papers = {"pubmed", "photo", "computers", "coauthor-cs", "coauthor-physics"}
+    homophilous = papers | {"cora", "citeseer", "cora-ml", "dblp"}
+    assert {name for name, number in layers.items() if number == 4} == homophilous
+    assert {layers[name] for name in layers.keys() - homophilous} == {2}
     assert preset("fagcn", "coauthor-physics")["model"] == {"hidden": 512, "eps": 0.3, "layers": 4}
     assert preset("fagcn", "pubmed")["data"] == {"scaling": "row"}
 

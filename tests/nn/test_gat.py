@@ -155,6 +155,21 @@ def test_weights_start_as_pygs():
     assert not model.second_bias.any()
 
 
+@pytest.mark.parametrize("options", [{}, {"heads": 1}, {"heads": 4, "output_heads": 2}])
+def test_nothing_of_entries_times_hidden_is_saved(options):
+    drawn, hidden = drawn_graph(4, nodes=60, density=0.6), 32
+    model = made(hidden=hidden, dropout=0.3, **options).train()
+    sizes = []
+    hooks = (lambda saved: sizes.append(saved.numel()) or saved, lambda saved: saved)
+    with torch.autograd.graph.saved_tensors_hooks(*hooks):
+        model(drawn.inputs(), None, KEY)
+    entries = int(drawn.A.sum() + 60)
+    assert 60 * hidden <= max(sizes) <= max(8 * entries, 60 * hidden)
+    assert entries * hidden > 2 * max(
+        8 * entries, 60 * hidden
+    )  # so that one such array would be seen
+
+
 @pytest.mark.parametrize("options", VARIANTS)
 def test_conformance(options):
     check_model(lambda features, classes: GAT(features, classes, hidden=24, **options))

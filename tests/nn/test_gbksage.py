@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import weakref
 
 import pytest
 import torch
@@ -116,8 +118,35 @@ def test_gates_are_those_of_the_last_training_step():
 
     assert torch.equal(loss_at(1), loss_at(1))
     assert not torch.equal(loss_at(1), loss_at(2))
-    with pytest.raises(InputError, match="training step"):
+    with pytest.raises(InputError, match="a training pass of the model right before it"):
         model.extra_loss(train, labels)
+
+
+def test_edges_between_training_nodes_are_found_once(monkeypatch):
+    drawn, other = drawn_graph(2, nodes=30), drawn_graph(3, nodes=30)
+    model, graphs = made(), [drawn.inputs(), other.inputs()]
+    searched, nonzero = [], torch.nonzero
+    monkeypatch.setattr(torch, "nonzero", lambda x: searched.append(len(x)) or nonzero(x))
+
+    def loss(inputs, train, of):
+        of(inputs, None, KEY)
+        return of.extra_loss(train, inputs.labels[train])
+
+    train = torch.arange(20)
+    first = loss(graphs[0], train, model)
+    assert torch.equal(loss(graphs[0], train.clone(), model), first)
+    assert len(searched) == 1
+    for inputs, nodes in ((graphs[0], train + 2), (graphs[1], train + 2), (graphs[0], train)):
+        assert torch.equal(loss(inputs, nodes, model), loss(inputs, nodes, made()))
+    assert len(searched) == 7
+    graphs[0].labels[0] = (graphs[0].labels[0] + 1) % CLASSES  # labels are not kept
+    assert torch.equal(loss(graphs[0], train, model), loss(graphs[0], train, made()))
+    # A model keeps no graph from being freed.
+    pattern = weakref.ref(graphs[0].adjacency.pattern)
+    del inputs, first
+    graphs.clear()
+    gc.collect()
+    assert pattern() is None
 
 
 def test_no_edge_between_training_nodes_means_no_loss():
@@ -135,7 +164,7 @@ def test_a_model_can_be_copied_between_a_pass_and_its_loss():
     model(inputs, None, KEY)
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert torch.equal(other(inputs), expected)
-        with pytest.raises(InputError, match="training step"):
+        with pytest.raises(InputError, match="a training pass of the model right before it"):
             other.extra_loss(torch.arange(4), inputs.labels[:4])
     model.extra_loss(torch.arange(4), inputs.labels[:4]).backward()
 

@@ -25,7 +25,7 @@ KEY = DropoutKey(3, 4)
 
 def made(**options):
     torch.manual_seed(0)
-    model = GCNII(16, CLASSES, hidden=6, **options).double().eval()
+    model = GCNII(16, CLASSES, **({"hidden": 6} | options)).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.3)
@@ -131,6 +131,26 @@ def test_options_are_checked():
 def test_preset():
     model = preset("gcnii", "x")["model"]
     assert model == {"hidden": 512, "layers": 8, "alpha": 0.1, "theta": 0.5}
+    chameleon = preset("gcnii", "chameleon-filtered")["model"]
+    assert chameleon == {"hidden": 512, "layers": 8, "alpha": 0.2, "theta": 1.5}
+
+
+@pytest.mark.parametrize("shared_weights", [True, False])
+def test_every_layer_saves_two_arrays_of_nodes_times_hidden(shared_weights):
+    drawn, hidden, layers = drawn_graph(4, nodes=60, density=0.6), 32, 5
+    options = {"hidden": hidden, "layers": layers, "shared_weights": shared_weights}
+    model = made(dropout=0.3, **options).train()
+    saved = {}
+    hooks = (lambda given: saved.setdefault(given.data_ptr(), given), lambda given: given)
+    with torch.autograd.graph.saved_tensors_hooks(*hooks):
+        logits = model(drawn.inputs(), None, KEY)
+    of_model = {parameter.data_ptr() for parameter in model.parameters()}
+    sizes = [given.numel() for place, given in saved.items() if place not in of_model]
+    assert logits.requires_grad
+    assert max(sizes) == 60 * hidden
+    assert drawn.A.sum() > 10 * 60  # so that one array of entries × hidden would be seen
+    # Beside them the first layer's, of which one is passed on and one is added.
+    assert sum(sizes) <= (2 * layers + 1) * 60 * hidden
 
 
 def test_copies_and_pickles():

@@ -36,7 +36,7 @@ def mean_with_self(A):
 
 def hops(model, B, h):
     """Σ_k λ_k B^k, n × n."""
-    kind, orders = model.chosen.order_weights, model.chosen.orders
+    kind, orders = model.options.order_weights, model.options.orders
     powers = [torch.linalg.matrix_power(B, k) for k in range(orders + 1)]
     if kind == "equal":
         return sum(powers)
@@ -48,27 +48,27 @@ def hops(model, B, h):
 
 def closed_round(model, B, h, start):
     """(1 - γ)·Z·H + γ·H₀ with Z as the paper writes it, for ++ with the diagonal Λ."""
-    chosen = model.chosen
-    keep, identity = 1 - chosen.gamma, torch.eye(len(B), dtype=B.dtype)
+    options = model.options
+    keep, identity = 1 - options.gamma, torch.eye(len(B), dtype=B.dtype)
     middle = torch.eye(h.shape[1], dtype=B.dtype)
-    if chosen.variant == "glognn++":
+    if options.variant == "glognn++":
         middle = torch.diag(model.diagonal)
-    left = keep * h @ middle @ h.T + chosen.beta * hops(model, B, h)
-    left = left - chosen.gamma * keep * start @ middle @ h.T
-    Z = left @ torch.linalg.inv(keep**2 * h @ h.T + (chosen.alpha + chosen.beta) * identity)
-    return keep * Z @ h @ middle + chosen.gamma * start
+    left = keep * h @ middle @ h.T + options.beta * hops(model, B, h)
+    left = left - options.gamma * keep * start @ middle @ h.T
+    Z = left @ torch.linalg.inv(keep**2 * h @ h.T + (options.alpha + options.beta) * identity)
+    return keep * Z @ h @ middle + options.gamma * start
 
 
 def dense_logits(model, drawn, key=None):
-    delta, B = model.chosen.delta, mean_with_self(drawn.A)
+    delta, B = model.options.delta, mean_with_self(drawn.A)
     hidden = 0
     if delta > 0:
         hidden = hidden + delta * (drawn.X @ model.features.weight + model.features.bias)
     if delta < 1:
         hidden = hidden + (1 - delta) * (B @ model.nodes.weight + model.nodes.bias)
-    hidden = relu_dropout(hidden, model.chosen.dropout, None if key is None else key.at(0))
+    hidden = relu_dropout(hidden, model.options.dropout, None if key is None else key.at(0))
     h = start = model.second(hidden)
-    for _ in range(model.chosen.norm_layers):
+    for _ in range(model.options.layers):
         h = closed_round(model, B, h, start)
     return h
 
@@ -76,12 +76,12 @@ def dense_logits(model, drawn, key=None):
 CASES = [
     {},
     {"delta": 0.0, "gamma": 0.0},
-    {"delta": 0.3, "norm_layers": 3},
+    {"delta": 0.3, "layers": 3},
     {"order_weights": "equal", "orders": 3, "delta": 0.5},
     {"order_weights": "per_node", "orders": 4},
     {"variant": "glognn++", "order_weights": "per_node", "delta": 0.5},
     {"variant": "glognn++", "alpha": 0.0, "beta": 3.0, "gamma": 0.7},
-    {"alpha": 0.0, "beta": 2000.0, "gamma": 0.8, "norm_layers": 1, "orders": 4},
+    {"alpha": 0.0, "beta": 2000.0, "gamma": 0.8, "layers": 1, "orders": 4},
     {"alpha": 2.0, "beta": 0.0},
 ]
 
@@ -147,6 +147,13 @@ def test_renamed_nodes_with_renamed_weights():
     expected = model(drawn.inputs())[order]
     assert (renamed(moved) - expected).abs().max() < 1e-9
     assert (model(moved) - expected).abs().max() > 1e-3
+
+
+def test_another_number_of_nodes_is_refused():
+    model = made(drawn_graph(2).inputs(), delta=0.5)
+    with pytest.raises(InputError, match="weights for the 13 nodes of its graph; this graph has 9"):
+        model(drawn_graph(2, nodes=9).inputs())
+    made(drawn_graph(2).inputs(), delta=1.0)(drawn_graph(2, nodes=9).inputs())
 
 
 def test_weights_without_effect_are_left_out():

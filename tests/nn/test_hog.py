@@ -12,6 +12,7 @@ from drawn_graphs import CLASSES, drawn_graph
 from torch.nn.functional import cross_entropy, normalize, one_hot
 
 import ncgnn
+import ncgnn.training
 from ncgnn.data import Split
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey, GraphInputs
@@ -30,7 +31,7 @@ def made(inputs, *, moved=0.3, **options):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=moved)
-        model.guess.random_(CLASSES)
+        model.guess.random_(0, CLASSES)
     return model
 
 
@@ -239,17 +240,19 @@ def test_dropout_copies_and_pickles():
     model.train()
     expected = model(inputs, None, DropoutKey(0, 1))
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        with pytest.raises(InputError, match="a training pass"):
+            other.extra_loss(torch.arange(3), inputs.labels[:3])
         assert torch.equal(other(inputs, None, DropoutKey(0, 1)), expected)
     train = torch.arange(3)
     model.extra_loss(train, inputs.labels[train])  # what the forward pass left is still here
-    with pytest.raises(InputError, match="before it"):
+    with pytest.raises(InputError, match="a training pass of the model right before it"):
         model.extra_loss(train, inputs.labels[train])
 
 
 def test_it_holds_to_what_every_model_holds_to():
     def build(inputs):
-        mask = products.one_hop_entries(inputs)
-        return HOG(inputs.num_features, CLASSES, mask, inputs.num_nodes, hidden=5, hidden2=4)
+        own = {"mask": products.one_hop_entries(inputs), "num_nodes": inputs.num_nodes}
+        return HOG(inputs.num_features, CLASSES, **own, hidden=5, hidden2=4)
 
     check_model(build, per_graph=True, ordered=True)
 
@@ -262,13 +265,56 @@ def test_too_little_memory_is_said_before_it_is_taken(monkeypatch):
 
     pairs = products.pairs_per_node(inputs).sum()
     monkeypatch.setattr(products, "two_hop_walks", made_too_early)
-    with pytest.raises(InputError, match=rf"{pairs} pairs .* GiB, .* allowed.*memory_limit"):
+    words = rf"{pairs} pairs .* the model needs about .* GiB, .* allowed.*memory_limit"
+    with pytest.raises(InputError, match=words):
         HOG.for_inputs(inputs, memory_limit=1e-9)
-    monkeypatch.setattr(products, "_available", lambda device: 1e-9)
-    with pytest.raises(InputError, match="are available"):
+    monkeypatch.setattr(products, "available_gib", lambda: 1e-9)
+    with pytest.raises(InputError, match=r"the model needs .* are available"):
         HOG.for_inputs(inputs)
     monkeypatch.undo()
     assert HOG.for_inputs(inputs, memory_limit=1.0).masks[0].shape == (pairs,)
+
+
+def test_memory_of_training_is_checked_when_it_begins():
+    inputs, train = drawn_graph(2).inputs(), torch.arange(4)
+    pairs = int(products.pairs_per_node(inputs).sum())
+    needed = products.needed_memory(pairs, 8)
+    assert products.needed_memory(pairs, 8, training=False) < needed / 4
+    model = HOG.for_inputs(inputs, memory_limit=0.99 * needed).double()
+    model(inputs)
+    with pytest.raises(InputError, match=rf"{pairs} pairs .* training needs .* allowed"):
+        model.begin_phase(0, inputs, train, inputs.labels[train])
+    model = HOG.for_inputs(inputs, memory_limit=1.01 * needed).double()
+    model.begin_phase(0, inputs, train, inputs.labels[train])
+
+
+def test_the_model_itself_is_not_counted_twice(monkeypatch):
+    inputs, train = drawn_graph(2).inputs(), torch.arange(4)
+    model = HOG.for_inputs(inputs).double()
+    pairs = int(products.pairs_per_node(inputs).sum())
+    there = pairs * (3 * 8 + 4) / 2**30  # walks, two masks, columns
+    more = products.needed_memory(pairs, 8) - there
+    monkeypatch.setattr(products, "available_gib", lambda: 1.001 * more)
+    model.begin_phase(0, inputs, train, inputs.labels[train])
+    monkeypatch.setattr(products, "available_gib", lambda: 0.999 * more)
+    with pytest.raises(InputError, match=r"training needs .* available"):
+        model.begin_phase(0, inputs, train, inputs.labels[train])
+
+
+def test_a_trained_model_predicts_where_it_could_not_be_trained(tmp_path, monkeypatch):
+    digits = ncgnn.load("digits")
+    trained = ncgnn.fit(digits, "hog", hidden=8, hidden2=8, epochs=2)
+    expected = trained.probabilities()
+    folder = trained.save(tmp_path / "run")
+    pairs = int(products.pairs_per_node(GraphInputs(digits)).sum())
+    enough = 1.01 * products.needed_memory(pairs, training=False)
+    monkeypatch.setattr(products, "available_gib", lambda: enough)
+    assert np.array_equal(ncgnn.training.load_run(folder).probabilities(), expected)
+    with pytest.raises(InputError, match="training needs"):
+        ncgnn.fit(digits, "hog", hidden=8, hidden2=8, epochs=2)
+    monkeypatch.setattr(products, "available_gib", lambda: enough / 1.1)
+    with pytest.raises(InputError, match="the model needs"):
+        ncgnn.training.load_run(folder)
 
 
 def test_available_memory_is_a_number_of_gib():
@@ -278,7 +324,45 @@ def test_available_memory_is_a_number_of_gib():
 def test_memory_of_known_graphs():
     assert products.needed_memory(8_577_909) < 3  # Coauthor Physics
     assert products.needed_memory(88_621_282) > 16  # fb100-cornell5
+    assert products.needed_memory(88_621_282, training=False) < 6
     assert products.needed_memory(1000, 8) > 1.5 * products.needed_memory(1000, 4)
+
+
+def test_other_graphs_are_refused():
+    model = made(drawn_graph(2).inputs())
+    with pytest.raises(InputError, match="weights for the 13 nodes of its graph; this graph has 9"):
+        model(drawn_graph(2, nodes=9).inputs())
+    other = drawn_graph(2, density=0.1).inputs()
+    mine, theirs = len(model.masks[0]), products.pairs_per_node(other).sum()
+    words = f"the {mine} pairs of nodes .* of its graph; this graph has {theirs}"
+    with pytest.raises(InputError, match=words):
+        model(other)
+
+
+def test_the_spread_of_guesses_needs_guesses():
+    inputs, train = drawn_graph(2).inputs(), torch.arange(4)
+    labels = inputs.labels[train]
+    model = HOG.for_inputs(inputs, hidden=6, hidden2=4).double().train()
+    model(inputs)
+    with pytest.raises(InputError, match=r"begin_phase\(1"):
+        model.extra_loss(train, labels)
+    model.begin_phase(1, inputs, train, labels)
+    model(inputs)
+    assert model.extra_loss(train, labels) > 0
+
+
+def test_widths():
+    model = made(drawn_graph(2).inputs())
+    shapes = {name: tuple(p.shape) for name, p in model.named_parameters() if "weight" in name}
+    assert shapes == {
+        "perceptron.0.weight": (16, 4),
+        "perceptron.1.weight": (CLASSES, 4),
+        "own.0.weight": (16, 6),
+        "own.1.weight": (4, 6),
+        "other.0.weight": (16, 6),
+        "other.1.weight": (4, 6),
+        "readout.weight": (CLASSES, 4),
+    }
 
 
 def test_pairs_of_a_real_graph(real_data_dir):

@@ -24,7 +24,7 @@ KEY = DropoutKey(3, 4)
 
 def made(**options):
     torch.manual_seed(0)
-    model = MixHop(16, CLASSES, hidden=6, **options).double().eval()
+    model = MixHop(16, CLASSES, **({"hidden": 6} | options)).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.3)
@@ -129,6 +129,21 @@ def test_preset():
     model = preset("mixhop", "x")["model"]
     assert model == {"hidden": 512, "layers": 2, "powers": [0, 1, 2]}
     MixHop(4, 2, **model)
+
+
+@pytest.mark.parametrize("options", [{}, {"powers": (1, 3), "layers": 3}])
+def test_nothing_of_entries_times_hidden_is_saved(options):
+    drawn, hidden = drawn_graph(4, nodes=60, density=0.6), 16
+    model = made(hidden=hidden, dropout=0.3, **options).train()
+    sizes = []
+    hooks = (lambda saved: sizes.append(saved.numel()) or saved, lambda saved: saved)
+    with torch.autograd.graph.saved_tensors_hooks(*hooks):
+        model(drawn.inputs(), None, KEY)
+    entries = int(drawn.A.sum() + 60)
+    assert 60 * hidden <= max(sizes) <= max(entries, 3 * 60 * hidden)
+    assert entries * hidden > 2 * max(
+        entries, 3 * 60 * hidden
+    )  # so that one such array would be seen
 
 
 def test_copies_and_pickles():

@@ -36,7 +36,7 @@ def operator_of(drawn):
 
 def dense_logits(model, drawn):
     power = torch.linalg.matrix_power(operator_of(drawn), model.steps)
-    return power @ drawn.X @ model.linear.weight + model.bias
+    return power @ drawn.X @ model.linear.weight + model.linear.bias
 
 
 def gradients(model, logits):
@@ -65,7 +65,8 @@ def test_logits_and_gradients_are_those_of_dense_powers(steps, directed, sparse)
 def test_logits_are_those_of_pyg(directed):
     drawn, model = drawn_graph(3, directed=directed), made(steps=3)
     layer = SGConv(16, CLASSES, K=3).double()
-    layer.lin.weight.data, layer.lin.bias.data = model.linear.weight.data.t(), model.bias.data
+    layer.lin.weight.data = model.linear.weight.data.t()
+    layer.lin.bias.data = model.linear.bias.data
     assert (model(drawn.inputs()) - layer(drawn.X, drawn.edge_index)).abs().max() < 1e-9
 
 
@@ -123,7 +124,8 @@ def test_propagated_features_are_kept_with_the_graph(monkeypatch):
     monkeypatch.setattr(sgc, "spread", lambda *given: calls.append(given) or spread(*given))
     for model in models * 2:
         assert (model(inputs) - dense_logits(model, drawn)).abs().max() < 1e-9
-    assert [steps for _, steps in calls] == [2, 3]
+    assert [steps for _, steps in calls] == [2, 3, 2, 3]
+    assert len(inputs.kept("sgc", dict)) == 1  # the latest alone
 
 
 def test_there_is_no_hidden_layer_and_no_dropout():

@@ -31,23 +31,23 @@ def made(inputs, **options):
 
 def dense_layer(model, layer, A, u):
     """One layer, node by node."""
-    chosen, mixing = model.chosen, model.mixings[layer]
-    if chosen.self_loops or chosen.variant == "plain":
+    options, mixing = model.options, model.mixings[layer]
+    if options.self_loops or options.variant == "plain":
         A = A + torch.eye(len(A))
     unit = u / u.norm(dim=1, keepdim=True)
     known, rows = (unit @ unit.T).detach(), []
     for i in range(len(A)):
         everyone = torch.nonzero(A[i]).flatten().tolist()
         near = sorted(everyone, key=lambda j: -known[i, j].item())
-        if chosen.variant != "plain":
-            least = chosen.similarity_threshold
-            near = [j for j in near if known[i, j] >= least][: chosen.top_k]
+        if options.variant != "plain":
+            least = options.similarity_threshold
+            near = [j for j in near if known[i, j] >= least][: options.top_k]
         messages = [(unit[i] @ unit[j]) * u[j] for j in near]
         rows.append(sum(messages, torch.zeros_like(u[i])) / max(1, len(everyone)))
     mean = torch.stack(rows)
-    if chosen.variant == "plain":
+    if options.variant == "plain":
         return mean + mixing.bias
-    if chosen.variant == "plus":
+    if options.variant == "plus":
         return mean
     beta = mixing.beta
     return beta * (A @ mixing.nodes.weight + mixing.nodes.bias) + (1 - beta) * mean
@@ -145,6 +145,16 @@ def test_renamed_nodes_with_renamed_weights():
     assert (model(moved) - expected).abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_another_number_of_nodes(variant):
+    model, other = made(drawn_graph(2).inputs(), variant=variant), drawn_graph(2, nodes=9).inputs()
+    if variant != "plusplus":
+        assert model(other).shape == (9, CLASSES)
+        return
+    with pytest.raises(InputError, match="weights for the 13 nodes of its graph; this graph has 9"):
+        model(other)
+
+
 def test_what_each_variant_has():
     def names(variant):
         return {name for name, _ in SNGNN(4, 2, num_nodes=9, variant=variant).named_parameters()}
@@ -154,8 +164,8 @@ def test_what_each_variant_has():
     assert names("plain") == plus | {"mixings.0.bias"}
     more = {"mixings.0.beta", "mixings.0.nodes.weight", "mixings.0.nodes.bias"}
     assert names("plusplus") == plus | more
-    assert SNGNN(4, 2, num_nodes=9).chosen.variant == "plusplus"
-    assert SNGNN(4, 2, num_nodes=9, beta=0.3).mixings[0].beta.item() == pytest.approx(0.3)
+    assert SNGNN(4, 2, num_nodes=9).options.variant == "plusplus"
+    assert SNGNN(4, 2, num_nodes=9, init_beta=0.3).mixings[0].beta.item() == pytest.approx(0.3)
     with pytest.raises(InputError, match="num_nodes"):
         SNGNN(4, 2)
 

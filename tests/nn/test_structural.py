@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from collections import Counter
 
 import numpy as np
@@ -274,10 +275,35 @@ def test_a_cache_folder_that_cannot_be_written_does_no_harm(tmp_path, monkeypatc
     monkeypatch.setattr(structural, "_WORTH_KEEPING", 0)
     (tmp_path / "ncgnn").write_text("in the way")
     drawn = drawn_graph(1, nodes=40, density=0.05)
-    assert len(dense_relations(drawn.inputs())) == 5
+    with pytest.warns(NcgnnWarning, match="cannot be kept in .*structural") as warned:
+        assert len(dense_relations(drawn.inputs())) == 5
+    assert len(warned) == 1
 
 
-def test_progress_is_told_of_long_work_alone(monkeypatch, capsys):
+def test_distances_are_kept_for_the_pairs_that_they_belong_to(cache, monkeypatch):
+    monkeypatch.setattr(structural, "_WORTH_KEEPING", 0)
+    indptr, indices = parts_of(drawn_graph(1, nodes=40, density=0.05).A)
+    pairs, _ = structural.unique_pairs(structural.chosen_nodes(indptr))
+    for wanted in (pairs, pairs[::-1].copy(), pairs):
+        found = structural._kept_distances(indptr, indices, wanted, 3)
+        expected = structural.ring_distances(indptr, indices, wanted, 3)
+        assert np.array_equal(found, expected, equal_nan=True)
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_relations_are_made_one_after_another():
+    indptr, indices = parts_of(GRAPHS["dense"])
+    chosen = structural.chosen_nodes(indptr)
+    pairs, pair_of = structural.unique_pairs(chosen)
+    distances = structural.ring_distances(indptr, indices, pairs, 3)[pair_of]
+    entries = structural.relation_entries(chosen, distances)
+    first = next(entries)
+    distances[:, 1] = np.nan  # nothing of the second relation was looked at yet
+    assert len(first[1]) == 2 * chosen.size
+    assert list(entries) == []
+
+
+def test_progress_is_told_of_long_work_alone(monkeypatch, capsys, tmp_path):
     indptr, indices = parts_of(drawn_graph(4, nodes=300, density=0.02).A)
     pairs, _ = structural.unique_pairs(structural.chosen_nodes(indptr))
     structural.ring_distances(indptr, indices, pairs, 3)
@@ -288,12 +314,25 @@ def test_progress_is_told_of_long_work_alone(monkeypatch, capsys):
     assert out == ""
     assert f"WRGAT: comparing {len(pairs)} pairs of nodes, " in err
     assert err.count("\n") == 1
+    place = tmp_path / "[red]a[/] [/b] :dog: folder" / ("long " * 40) / "file"
+    structural.ring_distances(indptr, indices, pairs, 3, place=place)
+    out, err = capsys.readouterr()
+    assert err.endswith(f"; done once, then kept in {place.parent}\n")
+    assert err.count("\n") == 1
 
 
 def test_large_graphs_get_fewer_rings(monkeypatch):
     inputs = drawn_graph(1).inputs()
-    assert structural.ring_limit(inputs, None) == 10
+    assert structural.ring_limit(inputs, None, 100) == 10
+    assert structural.ring_limit(inputs, None, 4) == 4
     monkeypatch.setattr(structural, "_TOO_MANY", 100)
-    with pytest.warns(NcgnnWarning, match="3 rings.*the option rings"):
-        assert structural.ring_limit(inputs, None) == 3
-    assert structural.ring_limit(inputs, 7) == 7
+    for relations, wanted in ((100, 10), (4, 4)):
+        words = f"3 rings.* instead of {wanted};.*the option rings"
+        with pytest.warns(NcgnnWarning, match=words):
+            assert structural.ring_limit(inputs, None, relations) == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert structural.ring_limit(inputs, None, 3) == 3
+        assert structural.ring_limit(inputs, None, 2) == 2
+        assert structural.ring_limit(inputs, 7, 10) == 7
+        assert structural.ring_limit(inputs, 7, 5) == 5

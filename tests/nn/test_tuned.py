@@ -12,10 +12,11 @@ from torch import nn
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
 import ncgnn
+from ncgnn.data import entries
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey, relu_dropout
 from ncgnn.nn._protocol import parameter_groups
-from ncgnn.nn.baselines.tuned import TunedGAT, TunedGCN, TunedSAGE
+from ncgnn.nn.baselines.tuned import TunedGAT, TunedGCN, TunedOptions, TunedSAGE
 from ncgnn.testing import check_model
 from ncgnn.training import has_preset, load_run, make_config
 
@@ -249,27 +250,109 @@ def test_digits_are_learned_and_runs_can_be_loaded(name, norm, tmp_path):
     assert again.evaluate()["scores"]["test"]["accuracy"] == accuracy
 
 
+# For GCN, GraphSAGE and GAT each: hidden, layers, dropout, norm, residual, learning rate; then for
+# all three: weight decay, epochs, scaling.
+RECIPES = {
+    "computers": (
+        [
+            (512, 3, 0.5, "layer", False, 1e-3),
+            (64, 4, 0.3, "layer", False, 1e-3),
+            (64, 2, 0.5, "layer", False, 1e-3),
+        ],
+        (5e-5, 1000, "row"),
+    ),
+    "photo": (
+        [
+            (256, 6, 0.5, "layer", True, 1e-3),
+            (64, 6, 0.2, "layer", True, 1e-3),
+            (64, 3, 0.5, "layer", True, 1e-3),
+        ],
+        (5e-5, 1000, "row"),
+    ),
+    "coauthor-cs": (
+        [
+            (512, 2, 0.3, "layer", True, 1e-3),
+            (512, 2, 0.5, "layer", True, 1e-3),
+            (256, 1, 0.3, "layer", True, 1e-3),
+        ],
+        (5e-4, 1500, "row"),
+    ),
+    "coauthor-physics": (
+        [
+            (64, 2, 0.3, "layer", True, 1e-3),
+            (64, 2, 0.7, "batch", True, 1e-3),
+            (256, 2, 0.7, "batch", True, 1e-3),
+        ],
+        (5e-4, 1500, "row"),
+    ),
+    "cora": (
+        [
+            (512, 3, 0.7, "none", False, 1e-3),
+            (256, 3, 0.7, "none", False, 1e-3),
+            (512, 3, 0.2, "none", True, 1e-3),
+        ],
+        (5e-4, 500, "raw"),
+    ),
+    "citeseer": (
+        [
+            (512, 2, 0.5, "none", False, 1e-3),
+            (512, 3, 0.2, "none", False, 1e-3),
+            (256, 3, 0.5, "none", True, 1e-3),
+        ],
+        (1e-2, 500, "raw"),
+    ),
+    "pubmed": (
+        [
+            (256, 2, 0.7, "none", False, 5e-3),
+            (512, 4, 0.7, "none", False, 5e-3),
+            (512, 2, 0.5, "none", False, 1e-2),
+        ],
+        (5e-4, 500, "raw"),
+    ),
+    "squirrel-filtered": (
+        [
+            (256, 4, 0.7, "batch", True, 1e-2),
+            (256, 3, 0.7, "batch", True, 1e-2),
+            (512, 7, 0.5, "batch", True, 5e-3),
+        ],
+        (5e-4, 500, "raw"),
+    ),
+    "chameleon-filtered": (
+        [
+            (512, 5, 0.2, "none", False, 5e-3),
+            (256, 4, 0.7, "batch", True, 1e-2),
+            (256, 2, 0.7, "batch", True, 1e-2),
+        ],
+        (1e-3, 200, "raw"),
+    ),
+    "minesweeper": (
+        [
+            (64, 12, 0.2, "batch", True, 1e-2),
+            (64, 15, 0.2, "batch", True, 1e-2),
+            (64, 15, 0.2, "batch", True, 1e-2),
+        ],
+        (0.0, 2000, "raw"),
+    ),
+}
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("dataset", RECIPES)
+def test_presets_are_the_published_ones(place, dataset):
+    name, (rows, (decay, epochs, scaling)) = list(MODELS)[place], RECIPES[dataset]
+    hidden, layers, dropout, norm, residual, rate = rows[place]
+    assert has_preset(name, dataset)
+    config = make_config(dataset=dataset, model=name)
+    given = {"hidden": hidden, "layers": layers, "dropout": dropout}
+    given |= {"norm": norm, "residual": residual}
+    assert config.model.options == TunedOptions(**given).model_dump()
+    training = config.training
+    assert (training.learning_rate, training.weight_decay) == (rate, decay)
+    assert training.epochs == training.patience == epochs  # no early stopping
+    assert config.data.scaling == scaling
+
+
 @pytest.mark.parametrize("name", MODELS)
-def test_presets_are_the_published_ones(name):
-    datasets = ["pubmed", "photo", "computers", "coauthor-cs", "coauthor-physics", "cora"]
-    datasets += ["citeseer", "chameleon-filtered", "squirrel-filtered", "minesweeper"]
-    for dataset in datasets:
-        assert has_preset(name, dataset)
-        training = make_config(dataset=dataset, model=name).training
-        assert training.patience == training.epochs  # no early stopping
-
-
-def test_some_rows_of_the_published_table():
-    photo = make_config(dataset="photo", model="tuned-gcn")
-    expected = {"hidden": 256, "layers": 6, "dropout": 0.5, "norm": "layer", "residual": True}
-    assert expected.items() <= photo.model.options.items()
-    assert (photo.training.learning_rate, photo.training.weight_decay) == (1e-3, 5e-5)
-    assert (photo.training.epochs, photo.data.scaling) == (1000, "row")
-    squirrel = make_config(dataset="squirrel-filtered", model="tuned-gat")
-    expected = {"hidden": 512, "layers": 7, "dropout": 0.5, "norm": "batch", "residual": True}
-    assert expected.items() <= squirrel.model.options.items()
-    assert (squirrel.training.learning_rate, squirrel.data.scaling) == (5e-3, "raw")
-    chameleon = make_config(dataset="chameleon-filtered", model="tuned-gcn")
-    assert (chameleon.training.epochs, chameleon.model.options["norm"]) == (200, "none")
-    physics = make_config(dataset="coauthor-physics", model="tuned-sage")
-    assert (physics.model.options["hidden"], physics.model.options["norm"]) == (64, "batch")
+def test_no_other_graphs_have_presets(name):
+    known = [entry.name for entry in entries()]
+    assert {dataset for dataset in known if has_preset(name, dataset)} == RECIPES.keys()

@@ -91,16 +91,17 @@ def test_options_are_read_from_the_class_and_its_bases():
 
 
 @pytest.mark.parametrize(
-    ("common", "datasets", "words"),
+    ("common", "datasets", "scaled", "words"),
     [
-        ({}, [], "none: defaults are used"),
-        ({}, ["pubmed", "photo"], "pubmed, photo"),
-        ({"training": {"epochs": 7}, "model": {"dropout": [0.1]}}, [], "epochs=7, dropout=[0.1]"),
-        ({"model": {"self_loops": True}}, ["photo"], "own values for: photo"),
+        ({}, [], [], "none: defaults are used"),
+        ({}, ["pubmed", "photo"], [], "│ own values for: pubmed, photo "),
+        ({}, [], ["actor"], "│ features scaled by row for: actor "),
+        ({"training": {"epochs": 7}, "model": {"rate": [0.1]}}, [], [], "epochs=7, rate=[0.1]"),
+        ({"model": {"self_loops": True}}, ["photo"], ["actor"], "own values for: photo "),
     ],
 )
-def test_details(common, datasets, words):
-    presets = {"every_graph": common, "datasets": datasets}
+def test_details(common, datasets, scaled, words):
+    presets = {"every_graph": common, "datasets": datasets, "row_scaled": scaled}
     facts = row(about="About :class:`It`.", presets=presets, options=option_facts(Odd))
     text = shown(model_details(facts))
     assert words in text

@@ -155,7 +155,8 @@ def test_a_setting_without_a_value_is_refused():
 @pytest.mark.parametrize("model", model_names())
 def test_every_value_of_a_search_space_is_an_option(model):
     space = search_space(model)
-    assert len(space["training.learning_rate"]) == len(space["training.weight_decay"]) == 5
+    if model not in ("cpgnn", "gbksage", "hog"):  # which the paper did not tune
+        assert len(space["training.learning_rate"]) == len(space["training.weight_decay"]) == 5
     for key, values in space.items():
         choices = list(zip(*values, strict=True)) if isinstance(values[0], list) else values
         for value in choices:

@@ -57,13 +57,22 @@ def _facts(entry: ModelEntry) -> dict[str, Any]:
     from ncgnn.data import entries
     from ncgnn.nn import model_class
     from ncgnn.report import option_facts
-    from ncgnn.training import has_preset, preset
+    from ncgnn.training import preset
 
     kind = model_class(entry.name)
     about = (kind.__doc__ or "").strip().partition("\n")[0]
+    common = preset(entry.name, "")
+    own = {one.name: preset(entry.name, one.name) for one in entries()}
     presets = {
-        "every_graph": preset(entry.name, ""),
-        "datasets": [one.name for one in entries() if has_preset(entry.name, one.name)],
+        "every_graph": common,
+        "datasets": [
+            dataset
+            for dataset, tree in own.items()
+            if any(tree.get(part) != common.get(part) for part in ("training", "model"))
+        ],
+        "row_scaled": [
+            dataset for dataset, tree in own.items() if tree.get("data", {}).get("scaling") == "row"
+        ],
     }
     facts = {"about": about, "presets": presets, "options": option_facts(kind.Options)}
     return _fact(entry) | facts

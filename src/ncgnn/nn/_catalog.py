@@ -83,7 +83,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "spatial",
         "Zhu et al., Beyond Homophily in Graph Neural Networks, NeurIPS 2020, arXiv:2006.11468",
         "baselines.h2gcn:H2GCN",
-        "two-hop pairs, 7 × nodes × hidden",
+        "two-hop pairs, 8 × nodes × hidden",
     ),
     ModelEntry(
         "gprgnn",

@@ -113,17 +113,19 @@ def _options(rows: Sequence[Fact]) -> Table:
 
 
 def _presets(presets: Mapping[str, Any]) -> str:
-    """Which parameters come without asking."""
+    """Which parameters come without asking, a line for each kind."""
     common = [
         f"{option}={_value(value)}"
         for section in presets["every_graph"].values()
         for option, value in section.items()
     ]
-    own = ", ".join(presets["datasets"])
-    if not common:
-        return own or "none: defaults are used"
-    everywhere = f"on every data set: {', '.join(common)}"
-    return f"{everywhere}\nown values for: {own}" if own else everywhere
+    parts = {
+        "on every data set": common,
+        "own values for": presets["datasets"],
+        "features scaled by row for": presets["row_scaled"],
+    }
+    lines = [f"{words}: {', '.join(values)}" for words, values in parts.items() if values]
+    return "\n".join(lines) or "none: defaults are used"
 
 
 def _scores(published: Mapping[str, float], between: str = ", ") -> str:

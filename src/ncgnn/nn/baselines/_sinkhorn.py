@@ -10,17 +10,23 @@ def doubly_stochastic(
 ) -> torch.Tensor:
     """Scale columns and rows in turn until all of them sum to 1 (Sinkhorn and Knopp).
 
+    Rows are scaled last, so that they sum to 1 whatever happens. Zeros stay zeros, and where they
+    leave no way to do it, columns do not: entries for which there is no way tend to 0, the others
+    to fixed values, and that is the result, as soon as it no longer changes. A column or row of
+    zeros stays as it is.
+
     Args:
         matrix: Entries that are not negative [C, C].
-        iterations: Upper limit of the number of turns; a matrix whose zeros forbid it never gets
-            there, and a column or row of zeros stays as it is.
-        tolerance: How far from 1 the sums may be.
+        iterations: Upper limit of the number of turns.
+        tolerance: How far from 1 the sums of columns may be.
     """
-    least = torch.finfo(matrix.dtype).tiny
+    number = torch.finfo(matrix.dtype)
     for _ in range(iterations):
-        matrix = matrix / matrix.sum(0).clamp_min(least)
-        matrix = matrix / matrix.sum(1, keepdim=True).clamp_min(least)
-        if bool((matrix.sum(0) - 1).abs().max() < tolerance):
+        before = matrix
+        matrix = matrix / matrix.sum(0).clamp_min(number.tiny)
+        matrix = matrix / matrix.sum(1, keepdim=True).clamp_min(number.tiny)
+        done = (matrix.sum(0) - 1).abs().max() < tolerance
+        if bool(done | ((matrix - before).abs().max() <= 4 * number.eps)):
             break
     return matrix
 

@@ -20,7 +20,6 @@ import hashlib
 import math
 import time
 import warnings
-from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +35,7 @@ from ncgnn.graph.sparse import ConstantSparse
 from ncgnn.nn.baselines import _structural_kernels as kernels
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -52,15 +52,23 @@ _RINGS, _RINGS_OF_LARGE_GRAPHS = 10, 3
 _QUIET_SECONDS, _SECONDS_BETWEEN_LINES = 4.0, 15.0
 
 
-def ring_limit(inputs: GraphInputs, rings: int | None) -> int:
-    """How many rings are compared: the given number, or one that the graph's size allows."""
+def ring_limit(inputs: GraphInputs, rings: int | None, relations: int) -> int:
+    """How many rings are compared, one per relation at most.
+
+    Args:
+        inputs: The graph.
+        rings: The most that are allowed; None = as many as the graph's size allows.
+        relations: How many are wanted.
+    """
     if rings is not None:
-        return rings
-    if _visits(inputs.num_nodes, inputs.undirected_adjacency.nnz) <= _TOO_MANY:
-        return _RINGS
+        return min(rings, relations)
+    wanted = min(_RINGS, relations)
+    many = _visits(inputs.num_nodes, inputs.undirected_adjacency.nnz) > _TOO_MANY
+    if not many or wanted <= _RINGS_OF_LARGE_GRAPHS:
+        return wanted
     warnings.warn(
         f"the graph '{inputs.graph.name}' is so large that WRGAT compares {_RINGS_OF_LARGE_GRAPHS} "
-        f"rings of neighbours only, instead of {_RINGS}; the option rings sets their number.",
+        f"rings of neighbours only, instead of {wanted}; the option rings sets their number.",
         NcgnnWarning,
         stacklevel=2,
     )
@@ -182,8 +190,8 @@ def _blocks(work: Ints) -> Ints:
     return balanced_blocks(before, least_work=1 << 14, most_blocks=256)
 
 
-def relation_entries(chosen: Ints, distances: Floats) -> list[tuple[Ints, Ints, Floats]]:
-    """Row starts, columns and weights of every relation that has edges.
+def relation_entries(chosen: Ints, distances: Floats) -> Iterator[tuple[Ints, Ints, Floats]]:
+    """Row starts, columns and weights of every relation that has edges, one after another.
 
     Args:
         chosen: The nodes that each is compared with, [n, wanted].
@@ -194,14 +202,12 @@ def relation_entries(chosen: Ints, distances: Floats) -> list[tuple[Ints, Ints, 
     rows, columns = np.concatenate([node, other]), np.concatenate([other, node])
     order = np.lexsort((columns, rows))
     rows, columns, choice = rows[order], columns[order], order % len(node)
-    found: list[tuple[Ints, Ints, Floats]] = []
     for k in range(distances.shape[1]):
         distance = distances[choice, k]
         there = ~np.isnan(distance)
         if not there.any():
             break
-        found.append(_weighted(rows[there], columns[there], distance[there], n))
-    return found
+        yield _weighted(rows[there], columns[there], distance[there], n)
 
 
 def _weighted(rows: Ints, columns: Ints, distance: Floats, n: int) -> tuple[Ints, Ints, Floats]:
@@ -225,19 +231,27 @@ def _kept_distances(indptr: Ints, indices: Ints, pairs: Ints, depth: int) -> Flo
     """The distances from the cache, or made and put there."""
     if _visits(len(indptr) - 1, len(indices)) < _WORTH_KEEPING:
         return ring_distances(indptr, indices, pairs, depth)
-    place = cache_dir() / "structural" / f"{_digest(indptr, indices)}-{depth}.npz"
+    place = cache_dir() / "structural" / f"{_digest(indptr, indices, pairs)}-{depth}.npz"
     known = _read(place, (len(pairs), depth))
     if known is not None:
         return known
     distances = ring_distances(indptr, indices, pairs, depth, place=place)
-    with suppress(OSError), atomic_write(place) as stream:
-        np.savez(stream, distances=distances)
+    try:
+        with atomic_write(place) as stream:
+            np.savez(stream, distances=distances)
+    except OSError as error:
+        warnings.warn(
+            f"WRGAT: distances of nodes cannot be kept in {place.parent} ({error}); every run will "
+            "compute them again.",
+            NcgnnWarning,
+            stacklevel=2,
+        )
     return distances
 
 
-def _digest(indptr: Ints, indices: Ints) -> str:
-    digest = hashlib.sha256(b"ncgnn structural distances 1\n")
-    for part in (indptr, indices):
+def _digest(*parts: Ints) -> str:
+    digest = hashlib.sha256(b"ncgnn structural distances 2\n")
+    for part in parts:
         digest.update(f"{part.shape}\n".encode())
         digest.update(part.astype("<i8").data)
     return digest.hexdigest()
@@ -279,4 +293,5 @@ class _Progress:
     def _print(self, line: str) -> None:
         from rich.console import Console
 
-        Console(stderr=True).print(line, highlight=False, soft_wrap=True)
+        console = Console(stderr=True)
+        console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)

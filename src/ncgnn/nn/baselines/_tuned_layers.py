@@ -11,16 +11,10 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import nn
-from torch.nn.functional import leaky_relu
 
-from ncgnn.graph.sparse import (
-    edge_softmax,
-    gather_columns,
-    gather_rows,
-    weighted_matmul,
-    with_self_loops,
-)
+from ncgnn.graph.sparse import with_self_loops
 from ncgnn.nn._products import Term, product
+from ncgnn.nn.baselines._attention import attended
 from ncgnn.nn.baselines._baseline import FeatureLinear, gcn_operator, mean_operator
 
 if TYPE_CHECKING:
@@ -28,8 +22,6 @@ if TYPE_CHECKING:
     from ncgnn.nn._inputs import GraphInputs
 
 Norm = Literal["layer", "batch", "none"]
-
-_SLOPE = 0.2  # of the leaky ReLU of attention scores
 
 
 class GraphConvolution(nn.Module):
@@ -54,7 +46,7 @@ class GraphConvolution(nn.Module):
 
 
 class MeanConvolution(nn.Module):
-    """h·W + mean(h of neighbours)·V + b; see :class:`GraphConvolution`."""
+    """h·W + mean(h of neighbours)·V + b. Args as in :class:`GraphConvolution`."""
 
     def __init__(self, width: int, hidden: int, self_loops: bool) -> None:
         super().__init__()
@@ -76,7 +68,7 @@ class MeanConvolution(nn.Module):
 class AttentionConvolution(nn.Module):
     """Σ_j α_ij z_j with z = h·W and α_ij = softmax_j LeakyReLU(⟨a, z_i⟩ + ⟨b, z_j⟩).
 
-    One head and no bias; see :class:`GraphConvolution`.
+    One head and no bias. Args as in :class:`GraphConvolution`.
     """
 
     def __init__(self, width: int, hidden: int, self_loops: bool) -> None:
@@ -90,10 +82,7 @@ class AttentionConvolution(nn.Module):
         """[n, hidden]."""
         pattern = _undirected_pattern(inputs, self.self_loops)
         z = _times(inputs, h, self.weight)
-        scores = gather_rows(pattern, z @ self.target[0])
-        scores = scores + gather_columns(pattern, z @ self.source[0])
-        attention = edge_softmax(pattern, leaky_relu(scores, _SLOPE))
-        return weighted_matmul(pattern, attention, z)
+        return attended(pattern, z.unsqueeze(1), self.target, self.source).squeeze(1)
 
 
 class TunedLayer(nn.Module):

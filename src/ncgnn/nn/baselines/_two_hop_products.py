@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from ncgnn._compile import balanced_blocks, compiled, over_blocks
+from ncgnn._memory import available_gib
 from ncgnn.errors import InputError
 from ncgnn.graph.sparse import ConstantSparse, SparsePattern, with_self_loops
 
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 _GIB = 2**30
-# Measured peak of a run: two weights with gradients, moments and best values, what a training step
-# keeps for its gradients, and a checkpoint being written, which takes as much as all weights twice.
-_FLOATS_PER_PAIR, _INDICES_PER_PAIR = 54, 3
+# Floats and indices per pair of nodes, from measured peaks. Training: two weights with gradients,
+# moments and best values, what a step keeps for its gradients, and a checkpoint being written,
+# which takes as much as all weights twice. Prediction: the walks, two weights, the same two as they
+# are read from a file, and what a forward pass computes. Model: the walks and two weights.
+_TRAINING, _PREDICTION, _MODEL = (54, 3), (10, 2), (3, 1)
 
 
 def looped_undirected(inputs: GraphInputs) -> ConstantSparse:
@@ -73,41 +75,45 @@ def one_hop_entries(inputs: GraphInputs) -> torch.Tensor:
     return entries.to(inputs.device)
 
 
-def needed_memory(pairs: int, bytes_per_float: int = 4) -> float:
-    """GiB that training two weights per pair of nodes takes; all else is small beside it."""
-    bytes_per_index = 4 if pairs < 2**31 else 8
-    per_pair = _FLOATS_PER_PAIR * bytes_per_float + _INDICES_PER_PAIR * bytes_per_index
-    return pairs * per_pair / _GIB
+def needed_memory(pairs: int, bytes_per_float: int = 4, *, training: bool = True) -> float:
+    """GiB that two weights per pair of nodes take; all else is small beside it."""
+    return _gib(pairs, bytes_per_float, *(_TRAINING if training else _PREDICTION))
 
 
-def check_memory(inputs: GraphInputs, limit: float | None = None) -> None:
-    """Refuse a graph with too many pairs of nodes at most two steps apart, before making them.
+def check_memory(inputs: GraphInputs, limit: float | None = None, *, training: bool) -> None:
+    """Refuse a graph with too many pairs of nodes at most two steps apart.
 
     Args:
         inputs: The graph.
         limit: GiB that may be used; None = what is available now.
+        training: Whether the model, which is there already, is to be trained; otherwise it is still
+            to be made, and will only predict.
     """
-    pairs = int(pairs_per_node(inputs).sum())
-    needed = needed_memory(pairs, inputs.dtype.itemsize)
-    there = _available(inputs.device) if limit is None else limit
+    pairs, size = int(pairs_per_node(inputs).sum()), inputs.dtype.itemsize
+    needed = needed_memory(pairs, size, training=training)
+    there = limit
+    if there is None:
+        there = _available(inputs.device) + (_gib(pairs, size, *_MODEL) if training else 0)
     if needed > there:
         raise InputError(
             f"there are {pairs:,} pairs of nodes at most two steps apart, with two weights each; "
-            f"training needs about {needed:.1f} GiB, and {there:.1f} GiB are "
-            f"{'available' if limit is None else 'allowed'}. Use a smaller graph, another model or "
-            "a machine with more memory; memory_limit sets how many GiB are allowed."
+            f"{'training' if training else 'the model'} needs about {needed:.1f} GiB, and "
+            f"{there:.1f} GiB are {'available' if limit is None else 'allowed'}. Use a smaller "
+            "graph, another model or a machine with more memory; memory_limit sets how many GiB "
+            "are allowed."
         )
+
+
+def _gib(pairs: int, bytes_per_float: int, floats: int, indices: int) -> float:
+    bytes_per_index = 4 if pairs < 2**31 else 8
+    return pairs * (floats * bytes_per_float + indices * bytes_per_index) / _GIB
 
 
 def _available(device: torch.device) -> float:
     """GiB that are free now, where the tensors go."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0] / _GIB
-    try:
-        import psutil
-    except ImportError:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
-    return psutil.virtual_memory().available / _GIB
+    return available_gib()
 
 
 def _parts(inputs: GraphInputs) -> tuple[Array, Array, NDArray[np.int64]]:

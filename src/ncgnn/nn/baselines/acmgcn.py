@@ -37,7 +37,8 @@ class ACMGCNOptions(PlainOptions):
 class ACMGCN(Baseline):
     """Adaptive channel mixing (https://arxiv.org/abs/2210.07606), without its structure channel.
 
-    With P = (D + I)⁻¹(A + I), a layer mixes a low-pass, a high-pass and an own channel of U:
+    With P = (D + I)⁻¹(A + I), the mean over incoming edges and the node itself, a layer mixes a
+    low-pass, a high-pass and an own channel of U:
 
         L = ReLU(P·U·W_L)    H = ReLU((I − P)·U·W_H)    M = ReLU(U·W_M)
         α = softmax(σ([L·a_L, H·a_H, M·a_M])·W_mix / 3), three weights per node
@@ -45,8 +46,9 @@ class ACMGCN(Baseline):
 
     and logits = layer₂(drop(ReLU(layer₁(drop(X))))), with ReLU in the last layer too, and without
     any bias. The factor 3 is that of the released code; ``scaled=False`` leaves it out, as the
-    paper does. With ``variant=1`` ReLU comes before P, that is L = P·ReLU(U·W_L). The high-pass
-    channel is computed as U·W_H − P·(U·W_H).
+    paper does. With ``variant=1`` ReLU comes before P, that is L = P·ReLU(U·W_L); the first of the
+    authors' two implementations has variant 0 by default, the other one (ACM-Geometric) variant 1.
+    The high-pass channel is computed as U·W_H − P·(U·W_H).
 
     Args:
         num_features: Number of features per node.

@@ -55,7 +55,7 @@ class APPNP(Baseline):
     Args:
         num_features: Number of features per node.
         num_classes: Number of classes.
-        **options: The fields of :class:`Options`.
+        **options: The fields of :class:`APPNPOptions`.
     """
 
     Options = APPNPOptions

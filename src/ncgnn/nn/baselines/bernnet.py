@@ -58,11 +58,10 @@ class BernNet(Baseline):
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
-        chosen = checked(self.Options, options)
-        self.dropout, self.propagation_dropout = chosen.dropout, chosen.propagation_dropout
-        self.first = FeatureLinear(num_features, chosen.hidden)
-        self.second = nn.Linear(chosen.hidden, num_classes)
-        self.theta = nn.Parameter(torch.ones(chosen.degree + 1))
+        self.options = checked(self.Options, options)
+        self.first = FeatureLinear(num_features, self.options.hidden)
+        self.second = nn.Linear(self.options.hidden, num_classes)
+        self.theta = nn.Parameter(torch.ones(self.options.degree + 1))
 
     def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
         """The filter is not decayed."""
@@ -74,9 +73,10 @@ class BernNet(Baseline):
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; nothing is dropped where ``key`` is None."""
-        hidden = self.first(inputs, self.dropout, at(key, 0))
-        h = self.second(relu_dropout(hidden, self.dropout, at(key, 1)))
-        h = dropout(h, self.propagation_dropout, at(key, 2))
+        rate = self.options.dropout
+        hidden = self.first(inputs, rate, at(key, 0))
+        h = self.second(relu_dropout(hidden, rate, at(key, 1)))
+        h = dropout(h, self.options.propagation_dropout, at(key, 2))
         operator = gcn_operator(inputs, self_loops=False, undirected=True)
         return bernstein(operator, torch.relu(self.theta), h)
 

@@ -9,12 +9,12 @@ from pydantic import Field
 from torch import nn
 from torch.nn.functional import cross_entropy, one_hot
 
-from ncgnn.errors import InputError
 from ncgnn.nn._dropout import relu_dropout
-from ncgnn.nn._options import Options, Rate, Width, checked
+from ncgnn.nn._options import PlainOptions, Rate, checked
 from ncgnn.nn._products import Term, product
 from ncgnn.nn._protocol import Phase
 from ncgnn.nn.baselines._baseline import Baseline, at, gcn_operator, mean_operator
+from ncgnn.nn.baselines._last_pass import LastPass
 from ncgnn.nn.baselines._sinkhorn import doubly_stochastic, with_missing_rows
 
 if TYPE_CHECKING:
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 _PRIOR, _BELIEFS = 0, 1
 
 
-class CPGNNOptions(Options):
+class CPGNNOptions(PlainOptions):
     """Options of CPGNN.
 
     Attributes:
         hidden: Width of the prior's hidden layer.
-        dropout: Rate after the hidden layer; the authors' model has none.
+        dropout: Rate after that layer; the authors' model has none.
         steps: How often beliefs are propagated.
-        pretraining: Upper limit of the number of epochs in which the prior is trained alone.
+        pretraining: Upper limit of the number of epochs in which the prior is trained alone; it is
+            never above the number of epochs of the second stage.
         row_penalty: Weight of the penalty on sums of rows of the compatibility matrix.
         cotraining: Weight of the prior's own cross-entropy in the second stage.
     """
 
-    hidden: Width = 512
     dropout: Rate = 0.0
     steps: Annotated[int, Field(ge=1)] = 1
     pretraining: Annotated[int, Field(ge=1)] = 400
@@ -64,10 +64,17 @@ class CPGNN(Baseline):
     lack too); then Sinkhorn–Knopp, the mean with the transpose, and 1/C less. The second stage
     trains everything on the logits above, with ``row_penalty``·‖H̄·1‖₁ as a further loss.
 
+    Training takes at most ``pretraining`` + ``epochs`` epochs, and each stage may end earlier, by
+    patience.
+
     As the authors released it, except for these decisions:
 
     * The paper's term η·CE(R) of the second stage is ``cotraining``, 0 by default: the function
       that the released code calls for it returns only the L2 penalty.
+    * The first stage ends by patience too, which the authors do not have: they train the prior for
+      400 epochs and then everything up to epoch 2000.
+    * Training nodes without neighbours add zeros to the mean of their class. A class that has no
+      others has a row of zeros then, and counts as one without training nodes.
     * The second stage stands for itself. In the released code its best epoch must beat the first
       stage's, so that the reported score may be one without any propagation.
     * T₂ is never formed: Σₘ TₘXWₘ = X(W₀ - W₂) - Ã(XW₁ - 2Ã(XW₂)), which is the same.
@@ -92,15 +99,15 @@ class CPGNN(Baseline):
         # A model outside of training is one of the last stage.
         self.register_buffer("stage", torch.tensor(_BELIEFS))
         self.stage: torch.Tensor
-        self._prior: torch.Tensor | None = None
+        self._prior: LastPass[torch.Tensor] = LastPass()
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Of the prior in the first stage, of propagated beliefs otherwise."""
         prior = self.prior(inputs, key)
         if int(self.stage) == _PRIOR:
             return prior
-        if self.options.cotraining and self.training and torch.is_grad_enabled():
-            self._prior = prior
+        if self.options.cotraining:
+            self._prior.keep(key, prior)
         even = 1 / prior.shape[1]
         first = beliefs = torch.softmax(prior, 1) - even
         for _ in range(self.options.steps):
@@ -145,13 +152,8 @@ class CPGNN(Baseline):
         loss = self.options.row_penalty * self.compatibility.sum(1).abs().sum()
         if not self.options.cotraining:
             return loss
-        prior, self._prior = self._prior, None
-        if prior is None:
-            raise InputError("extra_loss: call the model in training mode before it.")
+        prior = self._prior.take()
         return loss + self.options.cotraining * cross_entropy(prior[train], labels)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_prior": None}
 
 
 def _kernels(inputs: int, outputs: int) -> nn.ParameterList:

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from pydantic import model_validator
 from torch import nn
-from torch.nn.functional import elu, leaky_relu
+from torch.nn.functional import elu
 
-from ncgnn.graph.sparse import edge_softmax, gather_columns, gather_rows, weighted_matmul
 from ncgnn.nn._dropout import dropout
 from ncgnn.nn._options import PlainOptions, Rate, Width, checked
+from ncgnn.nn.baselines._attention import attended
 from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, at
 
 if TYPE_CHECKING:
     from ncgnn.graph.sparse import SparsePattern
     from ncgnn.nn._dropout import DropoutKey
     from ncgnn.nn._inputs import GraphInputs
-
-_SLOPE = 0.2
 
 
 class GATOptions(PlainOptions):
@@ -66,7 +64,7 @@ class GAT(Baseline):
     Args:
         num_features: Number of features per node.
         num_classes: Number of classes.
-        **options: The fields of :class:`Options`.
+        **options: The fields of :class:`GATOptions`.
     """
 
     Options = GATOptions
@@ -96,7 +94,7 @@ class GAT(Baseline):
 
 
 class Attention(nn.Module):
-    """Sums over incoming edges, weighted by attention; memory edges × heads, not × width.
+    """The weights of :func:`~ncgnn.nn.baselines._attention.attended`.
 
     Args:
         heads: Number of heads.
@@ -115,11 +113,4 @@ class Attention(nn.Module):
     ) -> torch.Tensor:
         """[n, heads, width] from transformed nodes [n, heads · width]."""
         nodes = nodes.view(-1, *self.target.shape)
-        of_target = torch.einsum("nhd,hd->nh", nodes, self.target)
-        of_source = torch.einsum("nhd,hd->nh", nodes, self.source)
-        scores = gather_rows(pattern, of_target) + gather_columns(pattern, of_source)
-        attention = edge_softmax(pattern, leaky_relu(scores, _SLOPE))
-        attention = dropout(attention, rate, key)
-        if len(self.target) == 1:  # products without heads are faster
-            return weighted_matmul(pattern, attention[:, 0], nodes[:, 0]).unsqueeze(1)
-        return weighted_matmul(pattern, attention, nodes)
+        return attended(pattern, nodes, self.target, self.source, rate, key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import torch
@@ -9,7 +10,6 @@ from pydantic import Field
 from torch import nn
 from torch.nn.functional import leaky_relu, softplus
 
-from ncgnn.errors import InputError
 from ncgnn.graph.sparse import (
     ConstantSparse,
     gather_columns,
@@ -20,6 +20,7 @@ from ncgnn.graph.sparse import (
 from ncgnn.nn._dropout import relu_dropout
 from ncgnn.nn._options import PlainOptions, checked
 from ncgnn.nn.baselines._baseline import Baseline, at, mean_operator, times
+from ncgnn.nn.baselines._last_pass import LastPass, NotCopied
 
 if TYPE_CHECKING:
     from ncgnn.graph.sparse import SparsePattern
@@ -81,11 +82,12 @@ class GBKSage(Baseline):
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
-        chosen = checked(self.Options, options)
-        self.options = chosen
-        self.first = GatedKernels(num_features, chosen.hidden, chosen.center)
-        self.second = GatedKernels(chosen.hidden, num_classes, chosen.center)
-        self._last = _Gates()
+        self.options = checked(self.Options, options)
+        hidden = self.options.hidden
+        self.first = GatedKernels(num_features, hidden, self.options.center)
+        self.second = GatedKernels(hidden, num_classes, self.options.center)
+        self._last: LastPass[tuple[SparsePattern, torch.Tensor, torch.Tensor]] = LastPass()
+        self._edges = _EdgesWithin()
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; nothing is dropped where ``key`` is None."""
@@ -93,18 +95,14 @@ class GBKSage(Baseline):
         hidden, first_gates = self.first(inputs.features, operator)
         hidden = relu_dropout(hidden, self.options.dropout, at(key, 0))
         logits, second_gates = self.second(hidden, operator)
-        if key is not None and torch.is_grad_enabled():
-            self._last.pattern, self._last.values = operator.pattern, (first_gates, second_gates)
+        self._last.keep(key, (operator.pattern, first_gates, second_gates))
         return logits
 
     def extra_loss(self, train: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """The loss of the gates of the training step that was just computed."""
-        pattern, gates = self._last.taken()
-        known = torch.full((pattern.shape[0],), -1, dtype=labels.dtype, device=labels.device)
-        known[train] = labels
-        target, source = known[pattern.row], known[pattern.col]
-        edges = torch.nonzero((target >= 0) & (source >= 0)).flatten()
-        target, source = target[edges], source[edges]
+        """The loss of the gates of the training pass that was just computed."""
+        pattern, *gates = self._last.take()
+        edges, target, source = self._edges.among(train, pattern)
+        target, source = labels[target], labels[source]
         if self.options.gate_target == "paper":
             open_gate = target == source
         else:
@@ -180,23 +178,22 @@ def gate_loss(gates: torch.Tensor, open_gate: torch.Tensor) -> torch.Tensor:
     return softplus(torch.where(open_gate, 1 - 2 * gates, 2 * gates - 1)).mean()
 
 
-class _Gates:
-    """The gates of a training step, until its loss is computed; copies of a model have none."""
+class _EdgesWithin(NotCopied):
+    """The edges between training nodes; the last ones are kept, as every step asks for the same."""
 
     def __init__(self) -> None:
-        self.pattern: SparsePattern | None = None
-        self.values: tuple[torch.Tensor, ...] = ()
+        self._of: tuple[torch.Tensor, weakref.ref[SparsePattern]] | None = None
+        self._found: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
-    def taken(self) -> tuple[SparsePattern, tuple[torch.Tensor, ...]]:
-        """What is kept, which is forgotten then."""
-        pattern, values = self.pattern, self.values
-        self.pattern, self.values = None, ()
-        if pattern is None:
-            raise InputError("the loss of the gates needs a training step of the model before it.")
-        return pattern, values
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Gates:
-        return _Gates()
-
-    def __reduce__(self) -> tuple[type[_Gates], tuple[()]]:
-        return _Gates, ()
+    def among(
+        self, train: torch.Tensor, pattern: SparsePattern
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Places of the edges in the pattern, and of their targets and sources in ``train``."""
+        if self._of is None or self._of[1]() is not pattern or not torch.equal(self._of[0], train):
+            place = torch.full((pattern.shape[0],), -1, dtype=torch.int64, device=train.device)
+            place[train] = torch.arange(len(train), device=train.device)
+            target, source = place[pattern.row], place[pattern.col]
+            edges = torch.nonzero((target >= 0) & (source >= 0)).flatten()
+            self._found = edges, target[edges], source[edges]
+            self._of = train.clone(), weakref.ref(pattern)
+        return self._found

@@ -38,7 +38,7 @@ class GloGNNOptions(PlainOptions):
         beta: Weight β of the distance of Z from the hops of the graph.
         gamma: Share γ of the first logits in each round.
         delta: Share δ of the features; that of the adjacency is 1 - δ.
-        norm_layers: Number of rounds.
+        layers: Number of rounds.
         orders: Number of hops.
         order_weights: λ is trained and ``shared`` by all nodes, found ``per_node`` from its
             logits, or all 1 (``equal``), where the node itself counts as hop 0.
@@ -49,7 +49,7 @@ class GloGNNOptions(PlainOptions):
     beta: NotNegative = 0.1
     gamma: Share = 0.2
     delta: Share = 1.0
-    norm_layers: Count = 2
+    layers: Count = 2
     orders: Count = 2
     order_weights: Literal["equal", "shared", "per_node"] = "shared"
 
@@ -64,7 +64,7 @@ class GloGNN(Baseline):
     """Messages between all nodes, by a matrix Z in closed form (arXiv:2205.07308).
 
     H₀ = drop(ReLU(δ·(X·W_x + b_x) + (1 - δ)·(B·W_a + b_a)))·W₂ + b₂ with B = (D + I)^-1 (A + I),
-    and ``norm_layers`` rounds of H ← (1 - γ)·Z·H + γ·H₀ that begin with H = H₀, where
+    and ``layers`` rounds of H ← (1 - γ)·Z·H + γ·H₀ that begin with H = H₀, where
 
     Z = [(1 - γ)HHᵀ + βΣ_k λ_k B^k - γ(1 - γ)H₀Hᵀ] · [(1 - γ)²HHᵀ + (α + β)I]^-1.
 
@@ -99,21 +99,21 @@ class GloGNN(Baseline):
         self, num_features: int, num_classes: int, *, num_nodes: int | None = None, **options: Any
     ) -> None:
         super().__init__()
-        self.chosen = checked(self.Options, options)
-        hidden, orders, delta = self.chosen.hidden, self.chosen.orders, self.chosen.delta
+        self.options = checked(self.Options, options)
+        hidden, orders, delta = self.options.hidden, self.options.orders, self.options.delta
         if delta < 1 and num_nodes is None:
             raise InputError("delta below 1 gives every node weights: num_nodes is needed.")
         self.features = FeatureLinear(num_features, hidden) if delta > 0 else None
         self.nodes = NodeLinear(num_nodes or 0, hidden) if delta < 1 else None
         self.second = nn.Linear(hidden, num_classes)
-        if self.chosen.order_weights == "shared":
+        if self.options.order_weights == "shared":
             self.order_weights = nn.Parameter(torch.full((orders,), 1 / orders))
-        elif self.chosen.order_weights == "per_node":
+        elif self.options.order_weights == "per_node":
             self.order_first = nn.Parameter(torch.empty(num_classes, orders))
             self.order_second = nn.Parameter(torch.empty(orders, orders))
             nn.init.kaiming_normal_(self.order_first, mode="fan_out")
             nn.init.kaiming_normal_(self.order_second, mode="fan_out")
-        if self.chosen.variant == "glognn++":
+        if self.options.variant == "glognn++":
             self.diagonal = nn.Parameter(torch.full((num_classes,), 1 / num_classes))
 
     @classmethod
@@ -125,9 +125,9 @@ class GloGNN(Baseline):
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; nothing is dropped where ``key`` is None."""
         operator = mean_operator(inputs, self_loops=True)
-        hidden = relu_dropout(self._hidden(inputs, operator), self.chosen.dropout, at(key, 0))
+        hidden = relu_dropout(self._hidden(inputs, operator), self.options.dropout, at(key, 0))
         h = start = self.second(hidden)
-        for _ in range(self.chosen.norm_layers):
+        for _ in range(self.options.layers):
             h = self._round(operator, h, start)
         return h
 
@@ -137,13 +137,13 @@ class GloGNN(Baseline):
             parts.append(self.nodes(operator))
         if self.features is not None:
             parts.append(self.features(inputs))
-        return parts[0] if len(parts) == 1 else torch.lerp(*parts, weight=self.chosen.delta)
+        return parts[0] if len(parts) == 1 else torch.lerp(*parts, weight=self.options.delta)
 
     def _round(
         self, operator: ConstantSparse, h: torch.Tensor, start: torch.Tensor
     ) -> torch.Tensor:
         """(1 - γ)·Z·H + γ·H₀, without Z."""
-        alpha, beta, gamma = self.chosen.alpha, self.chosen.beta, self.chosen.gamma
+        alpha, beta, gamma = self.options.alpha, self.options.beta, self.options.gamma
         precise = h.double()
         gram = (1 - gamma) ** 2 * (precise.t() @ precise)
         identity = torch.eye(len(gram), dtype=gram.dtype, device=h.device)
@@ -151,23 +151,23 @@ class GloGNN(Baseline):
         # Where training diverges this gives NaN, which the training loop reports, not an error.
         solved = torch.linalg.solve_ex(gram + (alpha + beta) * identity, right).result
         near, far = solved.to(h.dtype).chunk(2, dim=1)
-        if self.chosen.variant == "glognn++":
+        if self.options.variant == "glognn++":
             near, far = self.diagonal[:, None] * near * self.diagonal, far * self.diagonal
         return (h - gamma * start) @ near + gamma * start + self._hops(operator, h, h @ far)
 
     def _hops(self, operator: ConstantSparse, h: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
         """Σ_k λ_k B^k · moved."""
-        total = moved if self.chosen.order_weights == "equal" else torch.zeros_like(moved)
+        total = moved if self.options.order_weights == "equal" else torch.zeros_like(moved)
         weights = self._weights(h)
-        for hop in range(self.chosen.orders):
+        for hop in range(self.options.orders):
             moved = operator @ moved
             total = total + (moved if weights is None else weights[:, hop : hop + 1] * moved)
         return total
 
     def _weights(self, h: torch.Tensor) -> torch.Tensor | None:
         """λ of every hop, [1 or n, orders]; None where all are 1."""
-        if self.chosen.order_weights == "equal":
+        if self.options.order_weights == "equal":
             return None
-        if self.chosen.order_weights == "shared":
+        if self.options.order_weights == "shared":
             return self.order_weights[None]
         return torch.relu(h @ self.order_first) @ self.order_second

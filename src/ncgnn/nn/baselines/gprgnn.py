@@ -49,7 +49,7 @@ class GPRGNN(Baseline):
     Args:
         num_features: Number of features per node.
         num_classes: Number of classes.
-        **options: The fields of :class:`Options`.
+        **options: The fields of :class:`GPRGNNOptions`.
     """
 
     Options = GPRGNNOptions

@@ -12,6 +12,8 @@ from pydantic import Field
 from torch import nn
 
 from ncgnn._compile import compiled, even_blocks, over_blocks
+from ncgnn._memory import available_gib
+from ncgnn.errors import InputError
 from ncgnn.graph.sparse import ConstantSparse, SparsePattern
 from ncgnn.nn._dropout import dropout
 from ncgnn.nn._options import PlainOptions, checked
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
 
 # Pairs of nodes in one block of rows, 64 MiB of columns.
 _BLOCK = 1 << 24
+# Arrays of nodes × hidden in training, beside what is kept of every part: the embedding, and what a
+# product, a dropout and their gradients hold at one time. The measured peak of a process that keeps
+# what was freed is larger by a factor, since new arrays do not always fit where old ones were.
+_WORKING, _SCATTERED = 6, 2.5
+_GIB = 2**30
 
 
 class H2GCNOptions(PlainOptions):
@@ -35,10 +42,12 @@ class H2GCNOptions(PlainOptions):
     Attributes:
         hidden: Width of the embedding; the last layer sees 3 or 7 times as much.
         dropout: Rate before the last layer.
-        rounds: Rounds of aggregation: 2 for the authors' H2GCN-2, 1 for H2GCN-1.
+        layers: Number of rounds of messages: 2 for the authors' H2GCN-2, 1 for H2GCN-1.
+        memory_limit: GiB that training may take; by default what is available now.
     """
 
-    rounds: Annotated[int, Field(ge=1, le=2)] = 2
+    layers: Annotated[int, Field(ge=1, le=2)] = 2
+    memory_limit: Annotated[float, Field(gt=0)] | None = None
 
 
 class H2GCN(Baseline):
@@ -54,13 +63,15 @@ class H2GCN(Baseline):
     uniform. The authors' code penalises λ·‖W‖², which is a weight decay of 2λ here.
 
     The pairs at distance two are stored as places only, since their values are products of two
-    degrees. Where nothing is dropped, the logits are computed from the other end, so that arrays
-    of nodes × classes are aggregated and not of nodes × hidden; the result is the same.
+    degrees; a graph for which memory does not suffice is refused before they are stored. Training
+    keeps 8 arrays of nodes × hidden. Where nothing is dropped, the logits are computed from the
+    other end, so that arrays of nodes × classes are aggregated and not of nodes × hidden; the
+    result is the same.
 
     Args:
         num_features: Number of features per node.
         num_classes: Number of classes.
-        **options: The fields of :class:`Options`.
+        **options: The fields of :class:`H2GCNOptions`.
     """
 
     Options = H2GCNOptions
@@ -68,30 +79,62 @@ class H2GCN(Baseline):
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
         chosen = checked(self.Options, options)
-        self.dropout, self.rounds = chosen.dropout, chosen.rounds
+        self.dropout, self.layers = chosen.dropout, chosen.layers
+        self.memory_limit = chosen.memory_limit
         self.embedding = FeatureLinear(num_features, chosen.hidden, bias=False)
-        parts = 2 ** (self.rounds + 1) - 1
+        parts = 2 ** (self.layers + 1) - 1
         self.readout = nn.Parameter(torch.empty(parts * chosen.hidden, num_classes))
         for weight in self.parameters():
             nn.init.xavier_uniform_(weight)
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
-        """Logits of every node; nothing is dropped where ``key`` is None."""
+        """Logits of every node; nothing is dropped where ``key`` is None.
+
+        Raises:
+            InputError: Training would need more memory than there is.
+        """
+        hops = (
+            gcn_operator(inputs, self_loops=False, undirected=True),
+            inputs.kept("distance two", lambda: self._distance_two(inputs)),
+        )
         start = torch.relu(self.embedding(inputs))
-        near = gcn_operator(inputs, self_loops=False, undirected=True)
-        far = inputs.kept("distance two", lambda: DistanceTwo.of(inputs.undirected_adjacency))
         weights = self.readout.view(-1, start.shape[1], self.readout.shape[1])
+        levels = weights.split([2**k for k in range(self.layers + 1)])
         if key is None or self.dropout == 0:
-            levels = weights.split([2**k for k in range(self.rounds + 1)])
-            return _readout_first((near, far), start, levels)
-        parts = level = [start]
-        for _ in range(self.rounds):
-            level = [hop @ part for hop in (near, far) for part in level]
-            parts = parts + level
-        total = torch.zeros_like(start[:, :1])
-        for place, (part, weight) in enumerate(zip(parts, weights, strict=True)):
-            total = total + dropout(part, self.dropout, at(key, place)) @ weight
+            return _readout_first(hops, start, levels)
+        return self._dropped_readout(hops, start, levels, key)
+
+    def _dropped_readout(
+        self,
+        hops: Sequence[_Hop],
+        part: torch.Tensor,
+        levels: Sequence[torch.Tensor],
+        key: DropoutKey,
+        place: int = 0,
+    ) -> torch.Tensor:
+        """What a part and all that is made of it add to the logits.
+
+        Every part is dropped and multiplied by its weights as soon as it is there, and what follows
+        from it comes before the next one, so that few are there at one time. ``place`` is that of
+        the part in its level.
+        """
+        level = self.layers + 1 - len(levels)
+        kept = dropout(part, self.dropout, at(key, 2**level - 1 + place))
+        total = kept @ levels[0][place]
+        del kept
+        if len(levels) == 1:
+            return total
+        for number, hop in enumerate(hops):
+            following = number * 2**level + place
+            total = total + self._dropped_readout(hops, hop @ part, levels[1:], key, following)
         return total
+
+    def _distance_two(self, inputs: GraphInputs) -> DistanceTwo:
+        counts = pairs_per_node(inputs.undirected_adjacency)
+        pairs, hidden = int(counts.sum()), self.embedding.weight.shape[1]
+        needed = needed_memory(pairs, len(counts), hidden, self.layers, inputs.dtype.itemsize)
+        _check_memory(pairs, needed, inputs.device, self.memory_limit)
+        return DistanceTwo.of(inputs.undirected_adjacency, counts)
 
 
 class _Hop(Protocol):
@@ -124,12 +167,17 @@ class DistanceTwo:
     scale: torch.Tensor
 
     @classmethod
-    def of(cls, adjacency: ConstantSparse, block: int = _BLOCK) -> DistanceTwo:
-        """Find the pairs of an undirected graph, about ``block`` of them at a time."""
-        n, pattern = adjacency.shape[0], adjacency.pattern
-        edges = (pattern.crow.cpu().numpy(), pattern.col.cpu().numpy())
-        counts = np.zeros(n, dtype=np.int64)
-        over_blocks(even_blocks(n, 256), lambda a, b: _count_pairs(*edges, counts, a, b))
+    def of(
+        cls, adjacency: ConstantSparse, counts: NDArray[np.int64], block: int = _BLOCK
+    ) -> DistanceTwo:
+        """Find the pairs of an undirected graph, about ``block`` of them at a time.
+
+        Args:
+            adjacency: The graph.
+            counts: From :func:`pairs_per_node`.
+            block: Number of pairs.
+        """
+        n, edges = len(counts), _edges(adjacency)
         starts = np.concatenate([[0], np.cumsum(counts)])
         cuts = np.searchsorted(starts, np.arange(block, starts[-1], block))
         bounds = [0, *np.unique(cuts[cuts < n]).tolist(), n]
@@ -145,6 +193,38 @@ class DistanceTwo:
         return self.scale * cast("torch.Tensor", product)
 
 
+def pairs_per_node(adjacency: ConstantSparse) -> NDArray[np.int64]:
+    """How many nodes are at distance two of each in an undirected graph; O(n) memory."""
+    counts, edges = np.zeros(adjacency.shape[0], dtype=np.int64), _edges(adjacency)
+    over_blocks(even_blocks(len(counts), 256), lambda a, b: _count_pairs(*edges, counts, a, b))
+    return counts
+
+
+def needed_memory(
+    pairs: int, nodes: int, hidden: int, layers: int = 2, bytes_per_float: int = 4
+) -> float:
+    """GiB that training takes: the pairs, the ones of a block of them, and arrays of the nodes."""
+    arrays = 2 ** (layers + 1) - 1 + _WORKING
+    floats = min(pairs, _BLOCK) + _SCATTERED * arrays * nodes * hidden
+    bytes_per_pair = 4 if pairs < 2**31 else 8
+    return (pairs * bytes_per_pair + floats * bytes_per_float) / _GIB
+
+
+def _check_memory(pairs: int, needed: float, device: torch.device, limit: float | None) -> None:
+    there = limit
+    if there is None:
+        on_gpu = device.type == "cuda"
+        there = torch.cuda.mem_get_info(device)[0] / _GIB if on_gpu else available_gib()
+    if needed > there:
+        raise InputError(
+            f"there are {pairs:,} pairs of nodes at distance two; training needs about "
+            f"{needed:.1f} GiB, and {there:.1f} GiB are "
+            f"{'available' if limit is None else 'allowed'}. Use a smaller hidden, a smaller "
+            "graph, another model or a machine with more memory; memory_limit sets how many GiB "
+            "are allowed."
+        )
+
+
 class _SymmetricProduct(torch.autograd.Function):
     """A·X for a symmetric matrix in blocks of rows; the gradient of X is A·G."""
 
@@ -156,6 +236,11 @@ class _SymmetricProduct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[None, torch.Tensor]:
         return None, cast("torch.Tensor", _SymmetricProduct.apply(ctx.blocks, gradients[0]))
+
+
+def _edges(adjacency: ConstantSparse) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Starts of rows and columns, where compiled code can read them."""
+    return adjacency.pattern.crow.cpu().numpy(), adjacency.pattern.col.cpu().numpy()
 
 
 def _pairs(

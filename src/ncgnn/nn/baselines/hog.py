@@ -15,10 +15,16 @@ from ncgnn.nn._dropout import relu_dropout
 from ncgnn.nn._options import PlainOptions, Width, checked
 from ncgnn.nn._protocol import Phase
 from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, at
-from ncgnn.nn.baselines._two_hop_products import check_memory, one_hop_entries, two_hop_walks
+from ncgnn.nn.baselines._last_pass import LastPass
+from ncgnn.nn.baselines._two_hop_products import (
+    check_memory,
+    one_hop_entries,
+    pairs_per_node,
+    two_hop_walks,
+)
 
 if TYPE_CHECKING:
-    from ncgnn.graph.sparse import ConstantSparse
+    from ncgnn.graph.sparse import ConstantSparse, SparsePattern
     from ncgnn.nn._dropout import DropoutKey
     from ncgnn.nn._inputs import GraphInputs
 
@@ -29,12 +35,13 @@ class HOGOptions(PlainOptions):
     """Options of HOG-GCN.
 
     Attributes:
-        hidden2: Width of the second layer.
+        hidden2: Width of the second layer, and of the perceptron.
         attribute_weight: Weight of the similarity of predictions in the degree of homophily.
         structure_weight: Weight of the trained masks of walks in it.
         pretraining: Number of epochs in which the perceptron is trained alone.
         perceptron_weight_decay: L2 penalty of the perceptron, whatever that of the rest is.
-        memory_limit: GiB that training may take; by default what is available now.
+        memory_limit: GiB that the model may take, in training or without; by default what is
+            available now.
     """
 
     hidden2: Width = 256
@@ -57,19 +64,26 @@ class HOG(Baseline):
 
     where N divides rows by their sums and gets no gradient. ReLU and dropout follow the first
     layer, a linear layer gives the logits. Y holds the perceptron's guess of every node's class
-    after its own training of 10 steps, and stays. The loss is the sum of the cross-entropies of the
-    logits, of P, and of T·Y of the second layer. The perceptron has a weight decay of its own.
+    after its own training of 10 updates, and stays. The loss is the sum of the cross-entropies of
+    the logits, of P, and of T·Y of the second layer. The perceptron has a weight decay of its own.
 
     Everything n × n is multiplied by S entry by entry, so that only pairs of nodes at most two
     steps apart are stored: K has one weight for each. That is the same as the dense form, but may
-    still be much: a graph for which memory does not suffice is refused before any of it is made.
+    still be much. A graph for which memory does not suffice is refused: by :meth:`for_inputs` if
+    not even predictions are possible, before any of it is made, and when training begins if that
+    takes too much. As weights belong to pairs, the model belongs to one graph.
+
+    Training takes ``pretraining`` epochs of the perceptron and then at most ``epochs`` more.
 
     As the authors released it, except for these decisions:
 
     * The thresholds r and r₂ of the paper have no effect in the released code; what counts there
       is 0.4 and 1.0 (``attribute_weight``, ``structure_weight``).
     * The released widths are 768 and 256; here ``hidden`` is 512 as for all models, and ``hidden2``
-      256. The perceptron is ``hidden`` wide.
+      256. The perceptron is ``hidden2`` wide, as released.
+    * The optimiser begins anew with the second stage; the authors' keeps the moments of the
+      perceptron.
+    * Y comes from the perceptron after all of its 10 updates; the authors' after 9 of them.
     * Validation is without dropout; the released code scores the output of the training step.
     * Edges count in both directions. Weights start as in torch's ``Linear``, ω in (½, 1).
 
@@ -88,6 +102,7 @@ class HOG(Baseline):
         self,
         num_features: int,
         num_classes: int,
+        *,
         mask: torch.Tensor,
         num_nodes: int,
         **options: Any,
@@ -96,7 +111,7 @@ class HOG(Baseline):
         self.options = checked(self.Options, options)
         hidden, hidden2 = self.options.hidden, self.options.hidden2
         self.perceptron = nn.ModuleList(
-            [FeatureLinear(num_features, hidden), nn.Linear(hidden, num_classes)]
+            [FeatureLinear(num_features, hidden2), nn.Linear(hidden2, num_classes)]
         )
         self.own = nn.ModuleList([FeatureLinear(num_features, hidden), nn.Linear(hidden, hidden2)])
         self.other = nn.ModuleList(
@@ -108,27 +123,28 @@ class HOG(Baseline):
         self.masks = nn.ParameterList([nn.Parameter(mask.clone()) for _ in range(2)])
         self.omega = nn.Parameter(torch.empty(2).uniform_(0.5, 1.0))
         self.readout = nn.Linear(hidden2, num_classes)
-        self.register_buffer("guess", torch.zeros(num_nodes, dtype=torch.int64))
+        # -1 until the perceptron has made a guess.
+        self.register_buffer("guess", torch.full((num_nodes,), -1, dtype=torch.int64))
         # A model outside of training is one of the last stage.
         self.register_buffer("stage", torch.tensor(_ALL))
         self.guess: torch.Tensor
         self.stage: torch.Tensor
-        self._scored: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._last: LastPass[tuple[torch.Tensor, SparsePattern, torch.Tensor]] = LastPass()
 
     @classmethod
     def for_inputs(cls, inputs: GraphInputs, **options: Any) -> Self:
         """A model with masks for the pairs of a graph.
 
         Raises:
-            InputError: Training it would need more memory than there is.
+            InputError: It would need more memory than there is, even without training.
         """
-        limit = checked(cls.Options, options).memory_limit
-        check_memory(inputs, limit)
-        mask = one_hop_entries(inputs)
-        return cls(inputs.num_features, inputs.num_classes, mask, inputs.num_nodes, **options)
+        check_memory(inputs, checked(cls.Options, options).memory_limit, training=False)
+        own = {"mask": one_hop_entries(inputs), "num_nodes": inputs.num_nodes}
+        return cls(inputs.num_features, inputs.num_classes, **own, **options)
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Of the perceptron in the first stage, of the whole model otherwise."""
+        self._check_graph(inputs)
         perceptron = self.predictions(inputs)
         if int(self.stage) == _PERCEPTRON:
             return perceptron
@@ -139,14 +155,24 @@ class HOG(Baseline):
         hidden = self._layer(0, inputs, walks, alike, _shares(walks, self.masks[0]))
         hidden = relu_dropout(hidden, self.options.dropout, at(key, 0))
         shares = _shares(walks, self.masks[1])
-        if self.training and torch.is_grad_enabled():
-            guess = one_hot(self.guess, perceptron.shape[1]).to(shares.dtype)
-            self._scored = perceptron, weighted_matmul(walks.pattern, shares, guess)
+        self._last.keep(key, (perceptron, walks.pattern, shares))
         return self.readout(self._layer(1, hidden, walks, alike, shares))
 
     def predictions(self, inputs: GraphInputs) -> torch.Tensor:
         """P, the logits of the perceptron."""
         return self.perceptron[1](self.perceptron[0](inputs))
+
+    def _check_graph(self, inputs: GraphInputs) -> None:
+        pairs = "pairs of nodes at most two steps apart"
+        for what, own, there in (
+            ("nodes", len(self.guess), inputs.num_nodes),
+            (pairs, len(self.masks[0]), int(pairs_per_node(inputs).sum())),
+        ):
+            if own != there:
+                raise InputError(
+                    f"the model has weights for the {own} {what} of its graph; "
+                    f"this graph has {there}."
+                )
 
     def _layer(
         self,
@@ -182,23 +208,33 @@ class HOG(Baseline):
     def begin_phase(
         self, number: int, inputs: GraphInputs, train: torch.Tensor, labels: torch.Tensor
     ) -> None:
-        """The second stage begins with the perceptron's guess of all classes, which stays."""
+        """The second stage begins with the perceptron's guess of all classes, which stays.
+
+        Raises:
+            InputError: Training would need more memory than there is.
+        """
+        if number == _PERCEPTRON:
+            check_memory(inputs, self.options.memory_limit, training=True)
         self.stage.fill_(number)
         if number == _ALL:
             self.guess.copy_(self.predictions(inputs).argmax(1))
 
     def extra_loss(self, train: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """The cross-entropies of the perceptron and of the guesses around each node."""
+        """The cross-entropies of the perceptron and of the guesses around each node.
+
+        Raises:
+            InputError: There are no guesses, as :meth:`begin_phase` was not called for this stage.
+        """
         if int(self.stage) == _PERCEPTRON:
             return self.omega.new_zeros(())
-        scored, self._scored = self._scored, None
-        if scored is None:
-            raise InputError("extra_loss: call the model in training mode before it.")
-        perceptron, spread = (cross_entropy(logits[train], labels) for logits in scored)
-        return perceptron + spread
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_scored": None}
+        perceptron, pattern, shares = self._last.take()
+        if int(self.guess.min()) < 0:
+            raise InputError(
+                "extra_loss: it needs the perceptron's guesses, which begin_phase(1, ...) makes."
+            )
+        guess = one_hot(self.guess, perceptron.shape[1]).to(shares.dtype)
+        spread = weighted_matmul(pattern, shares, guess)
+        return cross_entropy(perceptron[train], labels) + cross_entropy(spread[train], labels)
 
 
 def _shares(walks: ConstantSparse, mask: torch.Tensor) -> torch.Tensor:

@@ -59,17 +59,16 @@ class LINKX(Baseline):
         self, num_features: int, num_classes: int, *, num_nodes: int, **options: Any
     ) -> None:
         super().__init__()
-        chosen = checked(self.Options, options)
-        hidden = chosen.hidden
-        self.dropout = chosen.dropout
+        self.options = checked(self.Options, options)
+        hidden = self.options.hidden
         self.adjacency = NodeLinear(num_nodes, hidden)
-        self.more_adjacency = _Rest([hidden] * chosen.adjacency_layers)
+        self.more_adjacency = _Rest([hidden] * self.options.adjacency_layers)
         self.features = FeatureLinear(num_features, hidden)
-        self.more_features = _Rest([hidden] * chosen.feature_layers)
+        self.more_features = _Rest([hidden] * self.options.feature_layers)
         self.mix_adjacency = nn.Linear(hidden, hidden)
         self.mix_features = nn.Linear(hidden, hidden)
-        self.final = nn.Linear(hidden, hidden if chosen.layers > 1 else num_classes)
-        self.more_final = _Rest([hidden] * (chosen.layers - 1) + [num_classes])
+        self.final = nn.Linear(hidden, hidden if self.options.layers > 1 else num_classes)
+        self.more_final = _Rest([hidden] * (self.options.layers - 1) + [num_classes])
 
     @classmethod
     def for_inputs(cls, inputs: GraphInputs, **options: Any) -> Self:
@@ -82,7 +81,7 @@ class LINKX(Baseline):
         a = self.more_adjacency(self.adjacency(inputs.kept("adjacency", lambda: inputs.adjacency)))
         x = self.more_features(self.features(inputs))
         both = a + x + self.mix_adjacency(a) + self.mix_features(x)
-        return self.more_final(self.final(torch.relu(both)), self.dropout, key)
+        return self.more_final(self.final(torch.relu(both)), self.options.dropout, key)
 
 
 class _Rest(nn.Module):

@@ -44,14 +44,16 @@ class MixHopOptions(PlainOptions):
 class MixHop(Baseline):
     """Mixing of powers of the adjacency (https://arxiv.org/abs/1905.00067).
 
-    With Â the normalised adjacency of GCN, [·‖·] side by side, and p over the powers:
+    With Â the normalised adjacency of GCN over incoming edges, [·‖·] side by side, and p over the
+    powers:
 
         H⁰ = drop(X),  Hˡ = drop(ReLU([Âᵖ·Hˡ⁻¹·W_p ‖ …] + b)),  logits = Hᴸ·V + b'
 
     Weights come before powers of Â, which is the same and never multiplies Â by wide features.
     Every power has the full width ``hidden``. The authors' code also has batch normalisation, unit
     rows of features and widths that a search over architectures found; these are left out, and of
-    its two last layers the fully connected one is taken.
+    its two last layers the fully connected one is taken. Weights start as in torch's ``Linear``,
+    uniform within ±1/√(inputs of the layer); the biases b start at zero.
 
     Args:
         num_features: Number of features per node.

@@ -36,12 +36,13 @@ class SGC(Baseline):
 
     over incoming edges. S is applied to the features once for all epochs, as often as this makes
     them cheaper to multiply by; what remains of its K applications follows after the weights,
-    where it costs nodes × classes only. Both give the same logits.
+    where it costs nodes × classes only. Both give the same logits. What S was applied to is kept
+    with the graph, for the latest K alone.
 
     Args:
         num_features: Number of features per node.
         num_classes: Number of classes.
-        **options: The fields of :class:`Options`.
+        **options: The fields of :class:`SGCOptions`.
     """
 
     Options = SGCOptions
@@ -49,19 +50,27 @@ class SGC(Baseline):
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
         self.steps = checked(self.Options, options).steps
-        self.linear = FeatureLinear(num_features, num_classes, bias=False)
-        self.bias = torch.nn.Parameter(torch.empty(num_classes))
-        bound = max(1, num_features) ** -0.5
-        torch.nn.init.uniform_(self.bias, -bound, bound)
+        self.linear = FeatureLinear(num_features, num_classes)
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; ``key`` plays no part."""
         operator = gcn_operator(inputs)
-        constant, rest = inputs.kept(("sgc", self.steps), lambda: spread(inputs, self.steps))
+        constant, rest = _latest(inputs, self.steps)
         total = product(Term(constant), self.linear.weight)
         for _ in range(rest):
             total = operator @ total
-        return total + self.bias
+        bias = self.linear.bias
+        return total if bias is None else total + bias
+
+
+def _latest(inputs: GraphInputs, steps: int) -> tuple[Constant, int]:
+    """What :func:`spread` gives, kept with the graph until other steps are asked for."""
+    kept: dict[int, tuple[Constant, int]] = inputs.kept("sgc", dict)
+    if steps not in kept:
+        kept.clear()
+        with torch.inference_mode(False), torch.no_grad():
+            kept[steps] = spread(inputs, steps)
+    return kept[steps]
 
 
 def spread(inputs: GraphInputs, steps: int) -> tuple[Constant, int]:

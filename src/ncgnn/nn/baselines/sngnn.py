@@ -34,7 +34,7 @@ class SNGNNOptions(PlainOptions):
         variant: ``plain``, ``plus`` or ``plusplus``.
         top_k: How many neighbours a node listens to at most (not ``plain``).
         similarity_threshold: Least similarity of a neighbour that is listened to (not ``plain``).
-        beta: First value of the share of the adjacency (``plusplus``).
+        init_beta: First value of the share of the adjacency (``plusplus``).
         self_loops: Whether every node is its own neighbour too; in ``plain`` it always is.
     """
 
@@ -42,7 +42,7 @@ class SNGNNOptions(PlainOptions):
     variant: Variant = "plusplus"
     top_k: Annotated[int, Field(ge=1)] = 10
     similarity_threshold: Annotated[float, Field(ge=-1, le=1)] = 0.5
-    beta: Annotated[float, Field(ge=0, le=1)] = 0.5
+    init_beta: Annotated[float, Field(ge=0, le=1)] = 0.5
     self_loops: bool = False
 
 
@@ -59,8 +59,11 @@ class SNGNN(Baseline):
       node, so that the model belongs to one graph.
 
     Between layers come ReLU and dropout. Gradients reach W through the similarities that count.
-    Neighbours are the sources of incoming edges, also in A. Of equally similar neighbours the one
-    that comes first counts.
+    Of equally similar neighbours the one that comes first counts. With ``self_loops`` every node is
+    its own neighbour in A of A·W_A too.
+
+    Neighbours are the sources of incoming edges, also in A. That is a decision for directed graphs:
+    in A of the released ``plusplus``, rows are sources, so that it sees outgoing edges there.
 
     The separated-learning paper fixes ``top_k``, the threshold and a trade-off of 0.5, which
     ``plusplus`` alone has all of; so that is the default. With one layer, as in that paper,
@@ -79,15 +82,15 @@ class SNGNN(Baseline):
         self, num_features: int, num_classes: int, *, num_nodes: int | None = None, **options: Any
     ) -> None:
         super().__init__()
-        self.chosen = checked(self.Options, options)
-        if self.chosen.variant == "plusplus" and num_nodes is None:
+        self.options = checked(self.Options, options)
+        if self.options.variant == "plusplus" and num_nodes is None:
             raise InputError("variant 'plusplus' has weights for every node: num_nodes is needed.")
-        widths = [self.chosen.hidden] * (self.chosen.layers - 1) + [num_classes]
+        widths = [self.options.hidden] * (self.options.layers - 1) + [num_classes]
         linears: list[nn.Module] = [FeatureLinear(num_features, widths[0])]
         linears += [nn.Linear(*pair) for pair in pairwise(widths)]
         self.linears = nn.ModuleList(linears)
         self.mixings = nn.ModuleList(
-            _Mixing(width, 0 if num_nodes is None else num_nodes, self.chosen) for width in widths
+            _Mixing(width, 0 if num_nodes is None else num_nodes, self.options) for width in widths
         )
 
     @classmethod
@@ -98,14 +101,14 @@ class SNGNN(Baseline):
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; nothing is dropped where ``key`` is None."""
-        looped = self.chosen.self_loops or self.chosen.variant == "plain"
+        looped = self.options.self_loops or self.options.variant == "plain"
         adjacency = inputs.kept(
             ("adjacency", looped),
             lambda: inputs.looped_adjacency if looped else inputs.adjacency,
         )
         x = self.mixings[0](adjacency, self.linears[0](inputs))
         for place in range(1, len(self.linears)):
-            x = relu_dropout(x, self.chosen.dropout, at(key, place))
+            x = relu_dropout(x, self.options.dropout, at(key, place))
             x = self.mixings[place](adjacency, self.linears[place](x))
         return x
 
@@ -113,29 +116,29 @@ class SNGNN(Baseline):
 class _Mixing(nn.Module):
     """What a layer makes of u; see :class:`SNGNN`."""
 
-    def __init__(self, width: int, num_nodes: int, chosen: SNGNNOptions) -> None:
+    def __init__(self, width: int, num_nodes: int, options: SNGNNOptions) -> None:
         super().__init__()
-        self.chosen = chosen
-        if chosen.variant == "plain":
+        self.options = options
+        if options.variant == "plain":
             self.bias = nn.Parameter(torch.zeros(width))
-        elif chosen.variant == "plusplus":
+        elif options.variant == "plusplus":
             self.nodes = NodeLinear(num_nodes, width)
-            self.beta = nn.Parameter(torch.tensor([chosen.beta]))
+            self.beta = nn.Parameter(torch.tensor([options.init_beta]))
 
     def forward(self, adjacency: ConstantSparse, u: torch.Tensor) -> torch.Tensor:
         """[n, width]."""
-        pattern, chosen = adjacency.pattern, self.chosen
+        pattern, options = adjacency.pattern, self.options
         unit = normalize(u)
         similarity = sampled_dot(pattern, unit, unit)
-        if chosen.variant != "plain":
+        if options.variant != "plain":
             similarity = similarity * most_similar(
-                pattern, similarity.detach(), chosen.top_k, chosen.similarity_threshold
+                pattern, similarity.detach(), options.top_k, options.similarity_threshold
             )
         counts = pattern.row_counts.clamp(min=1).to(u.dtype)
         mean = weighted_matmul(pattern, similarity, u) / counts[:, None]
-        if chosen.variant == "plain":
+        if options.variant == "plain":
             return mean + self.bias
-        if chosen.variant == "plus":
+        if options.variant == "plus":
             return mean
         return self.beta * self.nodes(adjacency) + (1 - self.beta) * mean
 

@@ -111,6 +111,11 @@ class TunedSAGE(TunedGNN):
 
     As :class:`TunedGCN`, but the convolution is h·W + mean(h over neighbours)·W'' + b. As in the
     released recipe, the mean counts the node itself too, because the graph has self-loops.
+
+    Args:
+        num_features: Number of features per node.
+        num_classes: Number of classes.
+        **options: The fields of :class:`TunedOptions`.
     """
 
     convolution = MeanConvolution
@@ -122,6 +127,11 @@ class TunedGAT(TunedGNN):
     As :class:`TunedGCN`, but the convolution is Σ_j α_ij z_j, where z = h·W and α_ij is the
     softmax, over the neighbours j of i and i itself, of LeakyReLU(⟨a, z_i⟩ + ⟨b, z_j⟩) with slope
     0.2. It has one head, no bias and no dropout of attention, and holds one number per edge.
+
+    Args:
+        num_features: Number of features per node.
+        num_classes: Number of classes.
+        **options: The fields of :class:`TunedOptions`.
     """
 
     convolution = AttentionConvolution

@@ -84,11 +84,11 @@ class WRGAT(Baseline):
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
-        chosen = checked(self.Options, options)
-        self.options = chosen
-        relations = chosen.relations + chosen.original_edges
-        self.first = RelationalAttention(num_features, chosen.hidden, relations)
-        self.second = RelationalAttention(chosen.hidden, num_classes, relations)
+        self.options = checked(self.Options, options)
+        hidden = self.options.hidden
+        relations = self.options.relations + self.options.original_edges
+        self.first = RelationalAttention(num_features, hidden, relations)
+        self.second = RelationalAttention(hidden, num_classes, relations)
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; nothing is dropped where ``key`` is None."""
@@ -99,11 +99,9 @@ class WRGAT(Baseline):
 
     def relations(self, inputs: GraphInputs) -> tuple[ConstantSparse, ...]:
         """The relations of a graph, with weights divided by the number of edges into a node."""
-        depth = inputs.kept(
-            ("structural rings", self.options.rings),
-            lambda: ring_limit(inputs, self.options.rings),
-        )
-        structural = structural_relations(inputs, min(depth, self.options.relations))
+        wanted = self.options.rings, self.options.relations
+        depth = inputs.kept(("structural rings", *wanted), lambda: ring_limit(inputs, *wanted))
+        structural = structural_relations(inputs, depth)
         original = (mean_operator(inputs),) if self.options.original_edges else ()
         return (*original, *structural)
 
