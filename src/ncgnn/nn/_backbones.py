@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ncgnn.nn._channels import LinearChannels, identity
+from ncgnn.nn._dense import sum_of_products
 from ncgnn.nn._inputs import SPARSE_COST
 from ncgnn.nn._operators import OPERATORS
 
@@ -103,9 +104,18 @@ class LinearBackbone(Backbone):
 
     def second(self, layer: LinearLayer, channel: Channel, hidden: torch.Tensor) -> torch.Tensor:
         """Σ_t P_t · (H · W_t) + b."""
-        total = layer.bias
+        rows: list[torch.Tensor] = []
+        weights: list[torch.Tensor] = []
+        passed: list[torch.Tensor] = []
         for operator, weight in zip(channel.second, layer.weights, strict=True):
-            total = _added(total, operator, hidden, weight)
+            if operator is not None and not _propagates_first(operator, weight):
+                passed.append(operator @ sum_of_products([hidden], [weight]))
+                continue
+            rows.append(hidden if operator is None else operator @ hidden)
+            weights.append(weight)
+        total = sum_of_products(rows, weights, layer.bias) if rows else layer.bias
+        for part in passed:
+            total = part if total is None else total + part
         return cast("torch.Tensor", total)
 
     def restricted(self, channel: Channel, places: torch.Tensor) -> Operators:
@@ -117,23 +127,8 @@ class LinearBackbone(Backbone):
         )
 
 
-def _added(
-    total: torch.Tensor | None,
-    operator: ConstantSparse | None,
-    hidden: torch.Tensor,
-    weight: torch.Tensor,
-) -> torch.Tensor:
-    """``total + P · H · W`` in the cheaper order; a total of more than one row is overwritten."""
-    if operator is not None:
-        (rows, columns), (width, out) = operator.shape, weight.shape
-        first = SPARSE_COST * operator.nnz * width + rows * width * out
-        last = SPARSE_COST * operator.nnz * out + columns * width * out
-        if first >= last:
-            part = operator @ (hidden @ weight)
-            return part if total is None else part.add_(total)
-        hidden = operator @ hidden
-    if total is None:
-        return hidden @ weight
-    if total.dim() == 1:  # a bias
-        return torch.addmm(total, hidden, weight)
-    return total.addmm_(hidden, weight)
+def _propagates_first(operator: ConstantSparse, weight: torch.Tensor) -> bool:
+    """Whether (P · H) · W costs less than P · (H · W)."""
+    (rows, columns), (width, out) = operator.shape, weight.shape
+    first = SPARSE_COST * operator.nnz * width + rows * width * out
+    return first < SPARSE_COST * operator.nnz * out + columns * width * out

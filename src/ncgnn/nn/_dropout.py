@@ -15,6 +15,7 @@ import torch
 
 from ncgnn._compile import compiled, even_blocks, over_blocks
 from ncgnn.errors import InputError
+from ncgnn.graph._sparse_backend import empty
 
 _GOLDEN, _MIX_1, _MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _MASK = (1 << 64) - 1
@@ -69,10 +70,16 @@ def relu_dropout(
     """
     check_rate(rate)
     if key is None or rate == 0:
-        return torch.relu(x)
+        return _relu(x)
     if nodes is None:
         nodes = torch.arange(len(x), device=x.device)
     return cast("torch.Tensor", _ReluDropout.apply(x, rate, key, nodes))
+
+
+def _relu(x: torch.Tensor) -> torch.Tensor:
+    if torch.is_grad_enabled() and x.requires_grad:
+        return torch.relu(x)
+    return torch.clamp_min(x, 0, out=empty(tuple(x.shape), x))
 
 
 def dropout(
@@ -130,7 +137,7 @@ class _ReluDropout(torch.autograd.Function):
         gradient = gradients[0]
         if gradient.device.type != "cpu":
             return gradient * (result > 0) * ctx.scale, None, None, None
-        passed = torch.empty_like(result)
+        passed = empty(tuple(result.shape), result)
         arrays = (gradient.contiguous().numpy(), result.numpy(), passed.numpy(), ctx.scale)
         over_blocks(even_blocks(len(result), 64), lambda a, b: _pass_back(*arrays, a, b))
         return passed, None, None, None
@@ -147,7 +154,7 @@ def _on_cpu(
 ) -> torch.Tensor:
     """Entries below ``floor`` count as it; 0 makes it ReLU."""
     x = x.detach().contiguous()
-    result = torch.empty_like(x)
+    result = empty(tuple(x.shape), x)
     rows = nodes.to(torch.int64).contiguous().numpy()
     arrays = (x.numpy(), rows, np.uint64(key), np.uint64(least), scale, floor, result.numpy())
     over_blocks(even_blocks(len(x), 64), lambda a, b: _relu_dropout(*arrays, a, b))

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from ncgnn._compile import compiled, even_blocks, over_blocks
+from ncgnn.graph._sparse_backend import empty
 from ncgnn.nn._dropout import check_rate, dropout_row, least_and_scale, relu_dropout
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class _Mixed(torch.autograd.Function):
         least, ctx.scale = least_and_scale(rate)
         parts = [part.detach().contiguous() for part in given]
         weights = weights.detach().contiguous()
-        result = torch.empty_like(parts[0])
+        result = empty(tuple(parts[0].shape), parts[0])
         rows = nodes.to(torch.int64).contiguous().numpy()
         arrays = (_arrays(parts), weights.numpy(), rows, np.uint64(key), np.uint64(least))
         over_blocks(
@@ -62,7 +63,7 @@ class _Mixed(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         result, weights, *parts = ctx.saved_tensors
-        to_parts = [torch.empty_like(part) for part in parts]
+        to_parts = [empty(tuple(part.shape), part) for part in parts]
         to_weights = torch.empty_like(weights)
         gradient = gradients[0].contiguous()
         arrays = (gradient.numpy(), result.numpy(), _arrays(parts), weights.numpy(), ctx.scale)

@@ -124,13 +124,7 @@ class SeparatedGNN(nn.Module):
         with torch.inference_mode(False):  # what is kept serves later training too
             layout = self._prepared.layout(inputs, self._checked(inputs, group), nodes)
         key = training_key(self.training, key)
-        hidden = self._hidden(layout, key)
-        if layout.pooled:
-            hidden = [torch.cat(hidden)] * len(layout.channels)
-        passed = [
-            self.backbone.second(self.second[s], channel, hidden[s])
-            for s, channel in enumerate(layout.channels)
-        ]
+        passed = self._passed(layout, key)
         if self.activation:
             passed = [torch.relu(rows) for rows in passed]
         if layout.disjoint:
@@ -155,14 +149,26 @@ class SeparatedGNN(nn.Module):
             raise InputError(f"group must hold numbers from 0 to {self.num_groups - 1}.")
         return group.to(inputs.device, torch.int64)
 
-    def _hidden(self, layout: Layout, key: DropoutKey | None) -> list[torch.Tensor]:
-        """H_1 of every channel."""
-        rows: list[torch.Tensor] = []
-        for s, channel in enumerate(layout.channels):
-            before = self.backbone.first(self.first[s], channel, self._products, f"first.{s}")
-            place = None if key is None else key.at(s)
-            rows.append(relu_dropout(before, self.dropout[s], place, channel.sources))
-        return rows
+    def _passed(self, layout: Layout, key: DropoutKey | None) -> list[torch.Tensor]:
+        """H_2 of every channel."""
+        if layout.pooled:
+            pool = torch.cat([self._hidden(layout, s, key) for s in range(len(layout.channels))])
+            return [self._second(layout, s, pool) for s in range(len(layout.channels))]
+        # One channel after another: without gradients its H_1 is freed before the next one's.
+        return [
+            self._second(layout, s, self._hidden(layout, s, key))
+            for s in range(len(layout.channels))
+        ]
+
+    def _hidden(self, layout: Layout, s: int, key: DropoutKey | None) -> torch.Tensor:
+        """H_1 of a channel."""
+        channel = layout.channels[s]
+        before = self.backbone.first(self.first[s], channel, self._products, f"first.{s}")
+        place = None if key is None else key.at(s)
+        return relu_dropout(before, self.dropout[s], place, channel.sources)
+
+    def _second(self, layout: Layout, s: int, hidden: torch.Tensor) -> torch.Tensor:
+        return self.backbone.second(self.second[s], layout.channels[s], hidden)
 
     def _read_disjoint(
         self, layout: Layout, passed: list[torch.Tensor], key: DropoutKey | None
