@@ -101,6 +101,20 @@ def constant() -> None:
         constant_case(*case)
 
 
+def transposed() -> None:
+    print("\nGradient of weights: added up in cache, against the product of the kept transpose")
+    dense = ("Pubmed-like features", 19_717, 500, 988_000, 512)
+    wide = ("Physics-like features", 34_493, 8_415, 1_137_000, 512)
+    for name, m, n, entries, width in (dense, FEATURES, wide):
+        matrix, gradient = random_matrix(m, n, entries), torch.randn(m, width)
+        kept = matrix.t()
+        ways = {
+            "t_matmul": lambda matrix=matrix, g=gradient: matrix.t_matmul(g),
+            "transpose": lambda kept=kept, g=gradient: kept @ g,
+        }
+        report(f"{name} ({m} x {n}, {matrix.nnz} entries, width {width})", side_by_side(ways))
+
+
 def width_case(name: str, matrix: ConstantSparse, width: int) -> None:
     x = torch.randn(matrix.shape[1], width)
     paths: tuple[backend.Path, ...] = ("compiled", "csr")
@@ -197,7 +211,7 @@ def costs() -> None:
 
 PARTS: dict[str, Callable[[], None]] = {
     function.__name__: function
-    for function in (constant, widths, weighted, softmax, selection, costs)
+    for function in (constant, transposed, widths, weighted, softmax, selection, costs)
 }
 
 if __name__ == "__main__":
