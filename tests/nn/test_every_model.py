@@ -64,6 +64,9 @@ def test_wrong_nodes_and_precisions_are_refused(name):
             model(inputs, None, None, torch.tensor(nodes))
     with pytest.raises(InputError, match="make both alike"):
         model(drawn_graph(2).inputs(torch.float32))
+    if not hasattr(model, "constructor") or isinstance(model.constructor, str):  # not PyG's layers
+        with pytest.raises(InputError, match="takes 16 features; the graph has 15"):
+            model(drawn_graph(2, features=15).inputs())
 
 
 @pytest.mark.parametrize("name", model_names())

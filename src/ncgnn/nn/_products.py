@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import torch
 
+from ncgnn.errors import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -28,6 +30,10 @@ class Term:
 
     def times(self, weight: torch.Tensor) -> torch.Tensor:
         """``operator · constant · weight``."""
+        if self.constant.shape[1] != len(weight):
+            raise InputError(
+                f"the model takes {len(weight)} features; the graph has {self.constant.shape[1]}."
+            )
         product = self.constant @ weight
         return product if self.operator is None else self.operator @ product
 

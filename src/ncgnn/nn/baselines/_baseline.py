@@ -74,10 +74,6 @@ class FeatureLinear(nn.Module):
         self, inputs: GraphInputs, rate: float = 0.0, key: int | None = None
     ) -> torch.Tensor:
         """[n, width]; ``rate`` and ``key`` as :func:`ncgnn.nn._dropout.dropout` takes them."""
-        if inputs.num_features != len(self.weight):
-            raise InputError(
-                f"the model takes {len(self.weight)} features; the graph has {inputs.num_features}."
-            )
         total = product(Term(dropped_features(inputs, rate, key)), self.weight)
         return total if self.bias is None else total + self.bias
 

@@ -51,7 +51,7 @@ class BernNet(Baseline):
     Args:
         num_features: Number of features per node.
         num_classes: Number of classes.
-        **options: The fields of :class:`Options`.
+        **options: The fields of :class:`BernNetOptions`.
     """
 
     Options = BernNetOptions

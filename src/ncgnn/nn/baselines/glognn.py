@@ -90,7 +90,7 @@ class GloGNN(Baseline):
         num_features: Number of features per node.
         num_classes: Number of classes.
         num_nodes: Number of nodes of the graph; needed unless ``delta`` is 1.
-        **options: The fields of :class:`Options`.
+        **options: The fields of :class:`GloGNNOptions`.
     """
 
     Options = GloGNNOptions

@@ -50,7 +50,7 @@ class LINKX(Baseline):
         num_features: Number of features per node.
         num_classes: Number of classes.
         num_nodes: Number of nodes of the graph.
-        **options: The fields of :class:`Options`.
+        **options: The fields of :class:`LINKXOptions`.
     """
 
     Options = LINKXOptions

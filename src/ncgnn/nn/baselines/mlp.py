@@ -14,7 +14,7 @@ class MLP(TwoLayerGNN):
     Args:
         num_features: Number of features per node.
         num_classes: Number of classes.
-        **options: The fields of :class:`Options`.
+        **options: The fields of :class:`PlainOptions`.
     """
 
     Options = PlainOptions

@@ -73,7 +73,7 @@ class SNGNN(Baseline):
         num_features: Number of features per node.
         num_classes: Number of classes.
         num_nodes: Number of nodes of the graph; needed for ``plusplus``.
-        **options: The fields of :class:`Options`.
+        **options: The fields of :class:`SNGNNOptions`.
     """
 
     Options = SNGNNOptions
