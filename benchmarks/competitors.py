@@ -4,8 +4,8 @@
     OMP_NUM_THREADS=1 python benchmarks/competitors.py --data-dir DIR
 
 Learning rate, weight decay and dropout are chosen among CHOICES, the same for every model, by
-validation accuracy on a split that is not used again; all else is the model's preset. Everything is
-kept in results/competitors.jsonl, from which benchmarks/competitors_table.py makes the table.
+validation accuracy on a split that is not used again; all else is the model's preset. Models that the
+paper did not tune (CPGNN, GBKSage, HOG) keep all of their preset. Everything is kept in results/competitors.jsonl, from which benchmarks/competitors_table.py makes the table.
 """
 
 from __future__ import annotations
@@ -52,15 +52,26 @@ def config_of(model: str, dataset: str, choice: int, seed: int) -> RunConfig:
     from ncgnn.nn import model_class
     from ncgnn.training import make_config
 
-    rate, decay, dropout = CHOICES[choice]
-    settings: dict[str, Any] = {"training.learning_rate": rate, "training.weight_decay": decay}
-    if "dropout" in model_class(model).Options.model_fields:
-        settings["model.dropout"] = dropout
+    settings: dict[str, Any] = {}
+    if is_tuned(model):
+        rate, decay, dropout = CHOICES[choice]
+        settings = {"training.learning_rate": rate, "training.weight_decay": decay}
+        if "dropout" in model_class(model).Options.model_fields:
+            settings["model.dropout"] = dropout
     return make_config(dataset=dataset, model=model, split="paper", seed=seed, settings=settings)
+
+
+def is_tuned(model: str) -> bool:
+    """Whether the paper searched parameters of the model."""
+    from ncgnn.training import search_space
+
+    return "training.learning_rate" in search_space(model)
 
 
 def best_choice(store: Store, model: str, dataset: str) -> int | None:
     """The choice with the best validation accuracy of the search; None if it is not complete."""
+    if not is_tuned(model):
+        return 0
     found: list[float] = []
     for choice in range(PLAN[dataset][0]):
         record = store.run(config_of(model, dataset, choice, SEARCH_SEED), f"search {choice}")
