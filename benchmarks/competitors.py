@@ -4,8 +4,9 @@
     OMP_NUM_THREADS=1 python benchmarks/competitors.py --data-dir DIR
 
 Learning rate, weight decay and dropout are chosen among CHOICES, the same for every model, by
-validation accuracy on a split that is not used again; all else is the model's preset. Models that the
-paper did not tune (CPGNN, GBKSage, HOG) keep all of their preset. Everything is kept in results/competitors.jsonl, from which benchmarks/competitors_table.py makes the table.
+validation accuracy on a split that is not used again; all else is the model's preset. Models that
+the paper did not tune (CPGNN, GBKSage, HOG) keep all of their preset. Everything is kept in
+results/competitors.jsonl, from which benchmarks/competitors_table.py makes the table.
 """
 
 from __future__ import annotations
