@@ -30,7 +30,8 @@ def cells() -> list[tuple[str, str, dict[str, object], int]]:
     def add(datasets, model, seeds, separation="renormalised", **options):
         chosen = {"model.separation": separation}
         for name, value in options.items():
-            chosen["data.scaling" if name == "scaling" else f"model.{name}"] = value
+            section = {"scaling": "data", "patience": "training"}.get(name, "model")
+            chosen[f"{section}.{name}"] = value
         wanted.extend((d, model, chosen, s) for s in seeds for d in datasets)
 
     def modes(datasets, seeds):
@@ -54,6 +55,7 @@ def cells() -> list[tuple[str, str, dict[str, object], int]]:
     modes(QUICK, range(3))
     modes(SLOW, range(3))
     add(SLOW[:1], "ncgcn", range(3), scaling="raw")
+    add(SLOW[:1], "ncgcn", range(3), patience=500)
     ablations((*QUICK, *SLOW[:1]), range(3))
     for mode in ("renormalised", "strict"):
         add((*QUICK, *SLOW), "ncsage", range(1), mode)

@@ -52,6 +52,8 @@ def variant(config: dict[str, Any]) -> str:
     found = [words[key] for key in words if key in changed]
     if config["data"]["scaling"] != paper_scaling(model["name"], config["data"]["dataset"]):
         found.append(f"{config['data']['scaling']} features")
+    if config["training"]["patience"] >= config["training"]["epochs"]:
+        found.append("never stopped early")
     return ", ".join([name, *found])
 
 
