@@ -54,6 +54,7 @@ def cells() -> list[tuple[str, str, dict[str, object], int]]:
 
     modes(QUICK, range(3))
     modes(SLOW, range(3))
+    add(SLOW, "ncgcn", range(3), "none")
     add(SLOW[:1], "ncgcn", range(3), scaling="raw")
     add(SLOW[:1], "ncgcn", range(3), patience=500)
     ablations((*QUICK, *SLOW[:1]), range(3))
