@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 import torch
+from baseline_checks import features
 from drawn_graphs import CLASSES, drawn_graph
 from torch_geometric.nn import FAConv
 
@@ -15,7 +16,6 @@ from ncgnn.data import entries
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn._dropout import dropout
-from ncgnn.nn.baselines._baseline import dropped_features
 from ncgnn.nn.baselines.fagcn import FAGCN
 from ncgnn.testing import check_model
 from ncgnn.training import preset
@@ -34,11 +34,6 @@ def made(**options):
 
 def undirected(drawn):
     return torch.maximum(drawn.A, drawn.A.T)
-
-
-def features(drawn, rate, key):
-    kept = dropped_features(drawn.inputs(), rate, None if key is None else key.at(0))
-    return kept if isinstance(kept, torch.Tensor) else kept.to_dense()
 
 
 def dense(model, drawn, eps=0.3, rate=0.5, key=None):

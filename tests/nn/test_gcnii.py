@@ -8,14 +8,13 @@ import pickle
 
 import pytest
 import torch
+from baseline_checks import assert_same, dropper, features
 from drawn_graphs import CLASSES, drawn_graph
 from torch_geometric.nn import GCN2Conv
 
 import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
-from ncgnn.nn._dropout import dropout
-from ncgnn.nn.baselines._baseline import dropped_features
 from ncgnn.nn.baselines.gcnii import GCNII
 from ncgnn.testing import check_model
 from ncgnn.training import preset
@@ -30,29 +29,6 @@ def made(**options):
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.3)
     return model
-
-
-def features(drawn, rate, key):
-    kept = dropped_features(drawn.inputs(), rate, None if key is None else key.at(0))
-    return kept if isinstance(kept, torch.Tensor) else kept.to_dense()
-
-
-def dropper(rate, key):
-    return lambda x, place: (
-        x if key is None else x * dropout(torch.ones_like(x), rate, key.at(place))
-    )
-
-
-def assert_same(model, found, expected):
-    """Logits and the gradients of all parameters."""
-    assert (found - expected).abs().max() < 1e-9
-    gradient = torch.randn_like(expected)
-    parameters = list(model.parameters())
-    mine = torch.autograd.grad(found, parameters, gradient)
-    theirs = torch.autograd.grad(expected, parameters, gradient)
-    for one, other in zip(mine, theirs, strict=True):
-        assert other.abs().max() > 0
-        assert (one - other).abs().max() < 1e-9
 
 
 def dense(model, drawn, alpha=0.1, theta=0.5, rate=0.5, key=None):

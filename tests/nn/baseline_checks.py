@@ -1,0 +1,33 @@
+"""What tests of models against dense references share."""
+
+from __future__ import annotations
+
+import torch
+
+from ncgnn.nn._dropout import dropout
+from ncgnn.nn.baselines._baseline import dropped_features
+
+
+def features(drawn, rate, key):
+    """The features as a model sees them when their dropout is at place 0."""
+    kept = dropped_features(drawn.inputs(), rate, None if key is None else key.at(0))
+    return kept if isinstance(kept, torch.Tensor) else kept.to_dense()
+
+
+def dropper(rate, key):
+    """Dropout of rows at a place, with the masks of a key."""
+    return lambda x, place: (
+        x if key is None else x * dropout(torch.ones_like(x), rate, key.at(place))
+    )
+
+
+def assert_same(model, found, expected):
+    """Logits and the gradients of all parameters."""
+    assert (found - expected).abs().max() < 1e-9
+    gradient = torch.randn_like(expected)
+    parameters = list(model.parameters())
+    mine = torch.autograd.grad(found, parameters, gradient)
+    theirs = torch.autograd.grad(expected, parameters, gradient)
+    for one, other in zip(mine, theirs, strict=True):
+        assert other.abs().max() > 0
+        assert (one - other).abs().max() < 1e-9
