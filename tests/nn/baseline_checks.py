@@ -31,3 +31,10 @@ def assert_same(model, found, expected):
     for one, other in zip(mine, theirs, strict=True):
         assert other.abs().max() > 0
         assert (one - other).abs().max() < 1e-9
+
+
+def gradients(model, logits):
+    """Of all parameters, for a fixed weighted sum of the logits."""
+    draw = torch.Generator().manual_seed(1)
+    weight = torch.randn(logits.shape, generator=draw, dtype=logits.dtype)
+    return torch.autograd.grad((logits * weight).sum(), list(model.parameters()))

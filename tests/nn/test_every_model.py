@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 import torch
 from drawn_graphs import drawn_graph
@@ -53,6 +56,15 @@ def test_single_nodes_can_be_asked_for(name):
     nodes = torch.tensor([3, 0, 12])
     group = torch.zeros(inputs.num_nodes, dtype=torch.int64)
     assert torch.allclose(model(inputs, group, None, nodes), model(inputs)[nodes])
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_copies_and_pickles(name):
+    inputs = drawn_graph(2).inputs()
+    model = made_for(model_class(name), inputs, **small(name)).double().eval()
+    expected = model(inputs)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other(inputs), expected)
 
 
 @pytest.mark.parametrize("name", model_names())

@@ -17,6 +17,7 @@ from ncgnn.data import Split
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey, GraphInputs
 from ncgnn.nn._protocol import Phase
+from ncgnn.nn.baselines import _memory_guard
 from ncgnn.nn.baselines import _two_hop_products as products
 from ncgnn.nn.baselines.hog import HOG
 from ncgnn.testing import check_model
@@ -268,7 +269,7 @@ def test_too_little_memory_is_said_before_it_is_taken(monkeypatch):
     words = rf"{pairs} pairs .* the model needs about .* GiB, .* allowed.*memory_limit"
     with pytest.raises(InputError, match=words):
         HOG.for_inputs(inputs, memory_limit=1e-9)
-    monkeypatch.setattr(products, "available_gib", lambda: 1e-9)
+    monkeypatch.setattr(_memory_guard, "available_gib", lambda: 1e-9)
     with pytest.raises(InputError, match=r"the model needs .* are available"):
         HOG.for_inputs(inputs)
     monkeypatch.undo()
@@ -294,9 +295,9 @@ def test_the_model_itself_is_not_counted_twice(monkeypatch):
     pairs = int(products.pairs_per_node(inputs).sum())
     there = pairs * (3 * 8 + 4) / 2**30  # walks, two masks, columns
     more = products.needed_memory(pairs, 8) - there
-    monkeypatch.setattr(products, "available_gib", lambda: 1.001 * more)
+    monkeypatch.setattr(_memory_guard, "available_gib", lambda: 1.001 * more)
     model.begin_phase(0, inputs, train, inputs.labels[train])
-    monkeypatch.setattr(products, "available_gib", lambda: 0.999 * more)
+    monkeypatch.setattr(_memory_guard, "available_gib", lambda: 0.999 * more)
     with pytest.raises(InputError, match=r"training needs .* available"):
         model.begin_phase(0, inputs, train, inputs.labels[train])
 
@@ -308,17 +309,17 @@ def test_a_trained_model_predicts_where_it_could_not_be_trained(tmp_path, monkey
     folder = trained.save(tmp_path / "run")
     pairs = int(products.pairs_per_node(GraphInputs(digits)).sum())
     enough = 1.01 * products.needed_memory(pairs, training=False)
-    monkeypatch.setattr(products, "available_gib", lambda: enough)
+    monkeypatch.setattr(_memory_guard, "available_gib", lambda: enough)
     assert np.array_equal(ncgnn.training.load_run(folder).probabilities(), expected)
     with pytest.raises(InputError, match="training needs"):
         ncgnn.fit(digits, "hog", hidden=8, hidden2=8, epochs=2)
-    monkeypatch.setattr(products, "available_gib", lambda: enough / 1.1)
+    monkeypatch.setattr(_memory_guard, "available_gib", lambda: enough / 1.1)
     with pytest.raises(InputError, match="the model needs"):
         ncgnn.training.load_run(folder)
 
 
 def test_available_memory_is_a_number_of_gib():
-    assert 0.01 < products._available(torch.device("cpu")) < 1e5
+    assert 0.01 < _memory_guard.free_gib(torch.device("cpu")) < 1e5
 
 
 def test_memory_of_known_graphs():

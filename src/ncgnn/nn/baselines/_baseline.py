@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ncgnn.nn._inputs import Constant, GraphInputs
 
 
-class Baseline(nn.Module):
+class Baseline(nn.Module, ABC):
     """A model without groups of nodes, which computes the logits of all nodes at once."""
 
     rule = None
@@ -44,9 +45,9 @@ class Baseline(nn.Module):
             return logits
         return logits.index_select(0, checked_nodes(nodes, inputs.everyone))
 
+    @abstractmethod
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; nothing is dropped where ``key`` is None."""
-        raise NotImplementedError
 
 
 class FeatureLinear(nn.Module):

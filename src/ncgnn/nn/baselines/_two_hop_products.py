@@ -8,9 +8,8 @@ import numpy as np
 import torch
 
 from ncgnn._compile import balanced_blocks, compiled, over_blocks
-from ncgnn._memory import available_gib
-from ncgnn.errors import InputError
 from ncgnn.graph.sparse import ConstantSparse, SparsePattern, with_self_loops
+from ncgnn.nn.baselines._memory_guard import GIB, free_gib, refuse_beyond
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-_GIB = 2**30
 # Floats and indices per pair of nodes, from measured peaks. Training: two weights with gradients,
 # moments and best values, what a step keeps for its gradients, and a checkpoint being written,
 # which takes as much as all weights twice. Prediction: the walks, two weights, the same two as they
@@ -91,29 +89,17 @@ def check_memory(inputs: GraphInputs, limit: float | None = None, *, training: b
     """
     pairs, size = int(pairs_per_node(inputs).sum()), inputs.dtype.itemsize
     needed = needed_memory(pairs, size, training=training)
-    there = limit
-    if there is None:
-        there = _available(inputs.device) + (_gib(pairs, size, *_MODEL) if training else 0)
-    if needed > there:
-        raise InputError(
-            f"there are {pairs:,} pairs of nodes at most two steps apart, with two weights each; "
-            f"{'training' if training else 'the model'} needs about {needed:.1f} GiB, and "
-            f"{there:.1f} GiB are {'available' if limit is None else 'allowed'}. Use a smaller "
-            "graph, another model or a machine with more memory; memory_limit sets how many GiB "
-            "are allowed."
-        )
+    there = free_gib(inputs.device) + (_gib(pairs, size, *_MODEL) if training else 0)
+    found = (
+        f"there are {pairs:,} pairs of nodes at most two steps apart, with two weights each; "
+        f"{'training' if training else 'the model'}"
+    )
+    refuse_beyond(limit, there, needed, found, "a smaller graph")
 
 
 def _gib(pairs: int, bytes_per_float: int, floats: int, indices: int) -> float:
     bytes_per_index = 4 if pairs < 2**31 else 8
-    return pairs * (floats * bytes_per_float + indices * bytes_per_index) / _GIB
-
-
-def _available(device: torch.device) -> float:
-    """GiB that are free now, where the tensors go."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0] / _GIB
-    return available_gib()
+    return pairs * (floats * bytes_per_float + indices * bytes_per_index) / GIB
 
 
 def _parts(inputs: GraphInputs) -> tuple[Array, Array, NDArray[np.int64]]:

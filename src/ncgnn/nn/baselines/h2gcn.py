@@ -12,12 +12,11 @@ from pydantic import Field
 from torch import nn
 
 from ncgnn._compile import compiled, even_blocks, over_blocks
-from ncgnn._memory import available_gib
-from ncgnn.errors import InputError
 from ncgnn.graph.sparse import ConstantSparse, SparsePattern
 from ncgnn.nn._dropout import dropout
 from ncgnn.nn._options import PlainOptions, checked
 from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, at, gcn_operator
+from ncgnn.nn.baselines._memory_guard import GIB, free_gib, refuse_beyond
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +32,6 @@ _BLOCK = 1 << 24
 # product, a dropout and their gradients hold at one time. The measured peak of a process that keeps
 # what was freed is larger by a factor, since new arrays do not always fit where old ones were.
 _WORKING, _SCATTERED = 6, 2.5
-_GIB = 2**30
 
 
 class H2GCNOptions(PlainOptions):
@@ -133,7 +131,9 @@ class H2GCN(Baseline):
         counts = pairs_per_node(inputs.undirected_adjacency)
         pairs, hidden = int(counts.sum()), self.embedding.weight.shape[1]
         needed = needed_memory(pairs, len(counts), hidden, self.layers, inputs.dtype.itemsize)
-        _check_memory(pairs, needed, inputs.device, self.memory_limit)
+        found = f"there are {pairs:,} pairs of nodes at distance two; training"
+        less, there = "a smaller hidden, a smaller graph", free_gib(inputs.device)
+        refuse_beyond(self.memory_limit, there, needed, found, less)
         return DistanceTwo.of(inputs.undirected_adjacency, counts)
 
 
@@ -207,22 +207,7 @@ def needed_memory(
     arrays = 2 ** (layers + 1) - 1 + _WORKING
     floats = min(pairs, _BLOCK) + _SCATTERED * arrays * nodes * hidden
     bytes_per_pair = 4 if pairs < 2**31 else 8
-    return (pairs * bytes_per_pair + floats * bytes_per_float) / _GIB
-
-
-def _check_memory(pairs: int, needed: float, device: torch.device, limit: float | None) -> None:
-    there = limit
-    if there is None:
-        on_gpu = device.type == "cuda"
-        there = torch.cuda.mem_get_info(device)[0] / _GIB if on_gpu else available_gib()
-    if needed > there:
-        raise InputError(
-            f"there are {pairs:,} pairs of nodes at distance two; training needs about "
-            f"{needed:.1f} GiB, and {there:.1f} GiB are "
-            f"{'available' if limit is None else 'allowed'}. Use a smaller hidden, a smaller "
-            "graph, another model or a machine with more memory; memory_limit sets how many GiB "
-            "are allowed."
-        )
+    return (pairs * bytes_per_pair + floats * bytes_per_float) / GIB
 
 
 class _SymmetricProduct(torch.autograd.Function):
