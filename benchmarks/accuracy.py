@@ -60,15 +60,20 @@ def cells() -> list[tuple[str, str, dict[str, object], int]]:
     ablations((*QUICK, *SLOW[:1]), range(3))
     for mode in ("renormalised", "strict"):
         add((*QUICK, *SLOW), "ncsage", range(1), mode)
+    add(SLOW[:1], "ncgcn", range(3), scaling="raw", patience=500)
     add((*QUICK, *SLOW), "ncsage", range(1, 3))
-    modes(QUICK[:2], range(3, 10))
-    ablations(QUICK[:2], range(3, 10))
+    add(LARGE[:1], "ncgcn", range(1))
+    add((*SLOW[1:], *LARGE[:1]), "ncgcn", range(1), scaling="raw")
     for model in ("ncgcn", "ncsage"):
         add(LARGE, model, range(1))
     extensions(QUICK, range(3))
+    modes(QUICK[:2], range(3, 10))
+    ablations(QUICK[:2], range(3, 10))
     for model in ("ncgcn", "ncsage"):
+        add(LARGE[:2], model, range(1, 3))
         add((*QUICK, *SLOW), model, range(3, 10))
-        add(LARGE, model, range(1, 3))
+    for model in ("ncgcn", "ncsage"):
+        add(LARGE[2:], model, range(1, 3))
     return wanted
 
 

@@ -42,6 +42,16 @@ def thread_count() -> int:
     return int(numba.get_num_threads())
 
 
+def use_threads(count: int) -> None:
+    """Let torch and the parallel loops of this process use so many threads."""
+    import torch
+
+    _start_numba()
+    most = cast("Any", numba).config.NUMBA_NUM_THREADS
+    numba.set_num_threads(min(count, most))
+    torch.set_num_threads(count)
+
+
 @cache
 def _start_numba() -> None:
     """Ask numba for its threads once: that sets OpenMP's number, which is torch's, for everyone."""

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ncgnn._version import __version__
-from ncgnn.cli import _analyze, _data, _models, _train, _use
+from ncgnn.cli import _analyze, _data, _models, _reproduce, _results, _sweep, _train, _tune, _use
 
 app = typer.Typer(
     name="ncgnn",
@@ -21,6 +21,10 @@ for command in (
     _train.train,
     _use.evaluate,
     _use.predict,
+    _tune.tune,
+    _sweep.sweep,
+    _results.results,
+    _reproduce.reproduce,
     _data.datasets,
     _models.models,
     _data.split,

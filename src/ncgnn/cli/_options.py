@@ -16,12 +16,21 @@ from ncgnn.errors import InputError, NcgnnError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rich.console import Console
+
 
 class TableFormat(StrEnum):
     """Formats of per-node tables."""
 
     csv = "csv"
     parquet = "parquet"
+
+
+class EngineChoice(StrEnum):
+    """Where the runs of a sweep are trained."""
+
+    local = "local"
+    ray = "ray"
 
 
 P = ParamSpec("P")
@@ -52,6 +61,51 @@ SplitOption = Annotated[
 DeviceOption = Annotated[str | None, typer.Option("--device", help="cpu (the default), cuda, mps.")]
 RunsOption = Annotated[
     Path, typer.Option("--runs", help="Folder of all runs, one folder in it per run.")
+]
+DatasetsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--datasets", help="Names that 'ncgnn datasets' lists, or npz files; several like a,b."
+    ),
+]
+ModelsOption = Annotated[
+    str | None,
+    typer.Option("--models", help="Names that 'ncgnn models' lists; several like ncgcn,gcn."),
+]
+SeedsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--seeds", help="How many seeds, from 0 on; or a list of them, like 0,3,7. One: seed 0."
+    ),
+]
+SettingsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="One option of the configuration, like training.epochs=200; may be repeated.",
+    ),
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="TOML file with the configuration.")
+]
+EngineOption = Annotated[
+    EngineChoice,
+    typer.Option("--engine", help="local: processes of this machine; ray: a Ray cluster."),
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--address", help="Address of an existing Ray cluster; without it a local one is started."
+    ),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, help="Runs at a time; by default as many as cores allow."),
+]
+ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="Threads of each worker.")]
+RetryOption = Annotated[
+    bool, typer.Option("--retry-failed", help="Try runs that failed before once more.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
@@ -130,6 +184,44 @@ def whole_numbers(text: str, option: str, least: int = 1) -> tuple[int, ...]:
         wanted = f"different whole numbers from {least}, like {least},{least + 1}"
         raise InputError(f"{option} is '{text}'; give {wanted}.")
     return numbers
+
+
+def seed_numbers(text: str | None) -> tuple[int, ...] | None:
+    """Read how many seeds, or a list of them; None is left for the configuration to say."""
+    if text is None:
+        return None
+    if "," not in text:
+        if not text.isdigit() or int(text) < 1:
+            wanted = "give how many, like 3, or a list, like 0,3,7; seed 0 alone is '0,'"
+            raise InputError(f"--seeds is '{text}'; {wanted}.")
+        return tuple(range(int(text)))
+    return whole_numbers(text.strip(","), "--seeds", least=0)
+
+
+def chosen_settings(settings: list[str] | None, seeds: str | None) -> dict[str, Any]:
+    """Read ``KEY=VALUE`` options; seeds are said in one way only."""
+    from ncgnn.training._toml import read_setting
+
+    chosen = dict(read_setting(text) for text in settings or [])
+    if seeds is not None and {"seed", "training.seed"} & set(chosen):
+        raise InputError("--seeds and --set seed=… contradict each other; give one of them.")
+    return chosen
+
+
+def names(text: str, option: str) -> tuple[str, ...]:
+    """Read ``"a,b"``; the error names the option."""
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not found:
+        raise InputError(f"{option} is '{text}'; give a name, or several like a,b.")
+    return tuple(dict.fromkeys(found))
+
+
+def table_console() -> Console:
+    """A console for tables; a file has no narrow edge."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=160)
 
 
 def print_json(value: Any) -> None:

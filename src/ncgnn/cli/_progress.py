@@ -44,7 +44,7 @@ class RunProgress:
     def run(self, config: RunConfig, events: Path | None) -> Generator[Callable[[Any], None]]:
         """Show one run; yields what is to be called with every epoch's record."""
         writer = None
-        bar = self._bars.add_task(_title(config), total=config.training.epochs, state="starting")
+        bar = self._bars.add_task(title(config), total=config.training.epochs, state="starting")
         best = 0.0
 
         def on_epoch(record: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ class RunProgress:
         how = f"{result.seconds:.0f} s" if result.fresh else "found finished"
         test = f", test {scores['test']['accuracy']:.2%}" if "test" in scores else ""
         self.note(
-            f"{_title(result.config)}: val {scores['val']['accuracy']:.2%}{test} "
+            f"{title(result.config)}: val {scores['val']['accuracy']:.2%}{test} "
             f"(epoch {result.result['best_epoch']} of {result.result['epochs']}, {how})"
         )
 
@@ -81,7 +81,8 @@ class RunProgress:
         self._console.print(text, highlight=False, soft_wrap=True)
 
 
-def _title(config: RunConfig) -> str:
+def title(config: RunConfig) -> str:
+    """A run as people call it."""
     graph = config.data.dataset.rsplit("/", 1)[-1]
     return f"{config.model.name} on {graph}, seed {config.training.seed}"
 

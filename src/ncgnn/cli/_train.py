@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ncgnn.cli._options import (
+    ConfigOption,
     DataDirOption,
     DeviceOption,
     JsonOption,
     RunsOption,
+    SeedsOption,
+    SettingsOption,
+    chosen_settings,
+    names,
     one_clear_error,
     print_json,
-    whole_numbers,
+    seed_numbers,
 )
-from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     from ncgnn.training import RunConfig, RunResult
@@ -36,19 +40,9 @@ def train(
             "several, like ncgcn,gcn,mlp, are compared."
         ),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with the configuration.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="One option of the configuration, like training.epochs=200; may be repeated.",
-        ),
-    ] = None,
-    seeds: Annotated[
-        str | None,
-        typer.Option(help="How many seeds, from 0 on; or a list of them, like 0,3,7. One: seed 0."),
-    ] = None,
+    config: ConfigOption = None,
+    settings: SettingsOption = None,
+    seeds: SeedsOption = None,
     split: Annotated[
         str | None,
         typer.Option(
@@ -70,12 +64,10 @@ def train(
     """
     from ncgnn._memory import keep_freed_memory
     from ncgnn.training import make_config
-    from ncgnn.training._toml import read_setting
 
-    chosen = dict(read_setting(text) for text in settings or [])
-    if seeds is not None and {"seed", "training.seed"} & set(chosen):
-        raise InputError("--seeds and --set seed=… contradict each other; give one of them.")
-    numbers, models = _seeds(seeds), [None] if model is None else model.split(",")
+    chosen = chosen_settings(settings, seeds)
+    numbers = seed_numbers(seeds) or (None,)
+    models = [None] if model is None else names(model, "--model")
     configs = [
         make_config(
             dataset=dataset,
@@ -140,18 +132,6 @@ def _train_all(
             progress.finished(result)
             results.append(result)
     return results
-
-
-def _seeds(text: str | None) -> tuple[int | None, ...]:
-    """The seeds; None stands for the configuration's own."""
-    if text is None:
-        return (None,)
-    if "," not in text:
-        if not text.isdigit() or int(text) < 1:
-            wanted = "give how many, like 3, or a list, like 0,3,7; seed 0 alone is '0,'"
-            raise InputError(f"--seeds is '{text}'; {wanted}.")
-        return tuple(range(int(text)))
-    return whole_numbers(text.strip(","), "--seeds", least=0)
 
 
 def _plain(result: RunResult) -> dict[str, Any]:

@@ -11,9 +11,12 @@ if TYPE_CHECKING:
         save_figure,
         theory_figure,
     )
+    from ncgnn.report._grid import Grid, Marked, as_latex, as_markdown, as_rich
     from ncgnn.report._html import html_report
     from ncgnn.report._model_tables import model_details, model_tables, option_facts
     from ncgnn.report._nodes import node_columns, write_nodes, write_table
+    from ncgnn.report._paper_render import paper_figure, paper_grids, write_reproduction
+    from ncgnn.report._results_tables import results_columns, results_grids
     from ncgnn.report._run_figures import curves_figure, groups_figure, interplay_figure
     from ncgnn.report._run_html import run_report
     from ncgnn.report._run_write import write_run_report
@@ -28,7 +31,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EventWriter",
+    "Grid",
+    "Marked",
     "analysis_tables",
+    "as_latex",
+    "as_markdown",
+    "as_rich",
     "class_figure",
     "comparison_table",
     "curves_figure",
@@ -41,6 +49,10 @@ __all__ = [
     "model_tables",
     "node_columns",
     "option_facts",
+    "paper_figure",
+    "paper_grids",
+    "results_columns",
+    "results_grids",
     "run_report",
     "save_figure",
     "summary_table",
@@ -48,15 +60,19 @@ __all__ = [
     "write_analysis",
     "write_events",
     "write_nodes",
+    "write_reproduction",
     "write_run_report",
     "write_table",
 ]
 
 _MODULES = {
     "_figures": ("class_figure", "distribution_figure", "save_figure", "theory_figure"),
+    "_grid": ("Grid", "Marked", "as_latex", "as_markdown", "as_rich"),
     "_html": ("html_report",),
     "_model_tables": ("model_details", "model_tables", "option_facts"),
     "_nodes": ("node_columns", "write_nodes", "write_table"),
+    "_paper_render": ("paper_figure", "paper_grids", "write_reproduction"),
+    "_results_tables": ("results_columns", "results_grids"),
     "_run_figures": ("curves_figure", "groups_figure", "interplay_figure"),
     "_run_html": ("run_report",),
     "_run_write": ("write_run_report",),

@@ -53,6 +53,7 @@ def evaluation(model: Any, inputs: GraphInputs, split: Split, grouping: Grouping
         "scores": {
             name: scores(logits, inputs.labels, part) for name, part in nodes.items() if len(part)
         },
+        "nodes": {name: len(part) for name, part in nodes.items()},
         "majority_baseline": report.majority_baseline,
         "never_evaluated": list(report.never_evaluated),
         "hops": hops,

@@ -10,6 +10,7 @@
 ``result.json``         scores and accuracy per group
 ``timing.json``         how long it took
 ``graph.npz``           the graph, where a model that was fitted in Python was saved
+``error.json``          what a run of a sweep failed with
 ``done.json``           the checksums of all these, written last
 ======================  =======================================================================
 """
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 CONFIG, ENVIRONMENT, SPLIT = "config.toml", "environment.json", "split.json"
 METRICS, CHECKPOINT, WEIGHTS = "metrics.jsonl", "checkpoint.safetensors", "weights.safetensors"
 RESULT, TIMING, DONE, GRAPH = "result.json", "timing.json", "done.json", "graph.npz"
+ERROR = "error.json"
 _NEEDED = (CONFIG, ENVIRONMENT, SPLIT, METRICS, WEIGHTS, RESULT, TIMING)
 
 

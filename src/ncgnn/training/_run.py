@@ -97,20 +97,31 @@ def train_run(
         return RunResult(folder.path, config, result, job.seconds, fresh=True)
 
 
+def finished_run(folder: RunFolder) -> RunResult:
+    """What is kept of a finished run.
+
+    Raises:
+        DamagedFileError: A file is missing or has changed.
+        InputError: The run is not finished.
+    """
+    folder.check()
+    seconds = float(folder.read_json(names.TIMING)["seconds"])
+    result = folder.read_json(names.RESULT)
+    return RunResult(folder.path, folder.read_config(), result, seconds, fresh=False)
+
+
 def _finished(folder: RunFolder, config: RunConfig, graph: Graph) -> RunResult | None:
     """The result of a finished run; None if its files are damaged, so that it is trained again."""
     try:
-        folder.check()
+        result = finished_run(folder)
         _same_graph(folder, config, fingerprint(graph))
-        result = folder.read_json(names.RESULT)
-        seconds = float(folder.read_json(names.TIMING)["seconds"])
         (folder / names.CHECKPOINT).unlink(missing_ok=True)
     except DamagedFileError as error:
         warnings.warn(f"{error} It is trained again now.", NcgnnWarning, stacklevel=3)
         (folder / names.DONE).unlink()
         (folder / names.CHECKPOINT).unlink(missing_ok=True)
         return None
-    return RunResult(folder.path, config, result, seconds, fresh=False)
+    return result
 
 
 class _Job:

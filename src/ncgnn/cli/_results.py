@@ -1,0 +1,144 @@
+"""``ncgnn results``."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ncgnn.cli._options import (
+    DatasetsOption,
+    ForceOption,
+    JsonOption,
+    ModelsOption,
+    RunsOption,
+    free_path,
+    names,
+    one_clear_error,
+    print_json,
+    table_console,
+)
+from ncgnn.errors import InputError
+
+if TYPE_CHECKING:
+    from ncgnn.experiments import Record, Row
+
+
+class ExportFormat(StrEnum):
+    """Formats of exported tables."""
+
+    csv = "csv"
+    parquet = "parquet"
+    markdown = "md"
+    latex = "tex"
+
+
+@one_clear_error
+def results(
+    runs: RunsOption = Path("runs"),
+    stored: Annotated[
+        list[Path] | None,
+        typer.Option("--stored", help="JSON lines of finished runs, read too; may be repeated."),
+    ] = None,
+    datasets: DatasetsOption = None,
+    models: ModelsOption = None,
+    split: Annotated[str | None, typer.Option(help="Only this split family.")] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="Compare all with this model, seed by seed, by a paired test."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Also write the table: a .csv, .parquet, .md or .tex file."),
+    ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="Add the runs, without weights, to this file of JSON lines."),
+    ] = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Show finished runs: mean ± deviation over seeds, per model, data set and split family."""
+    from ncgnn.experiments import results_table, write_stored
+
+    records, problems = _records(runs, stored or [])
+    wanted = [record for record in records if _is_wanted(record, datasets, models, split)]
+    if not wanted:
+        raise InputError(f"no finished runs like that in {runs}; 'ncgnn train' makes some.")
+    rows = results_table(wanted, against)
+    if json:
+        print_json({"rows": _plain(rows), "problems": {str(p): t for p, t in problems.items()}})
+    else:
+        _print(rows)
+    if out is not None:
+        export(rows, free_path(out, force))
+        print(f"Written: {out}", file=sys.stderr)
+    if store is not None:
+        print(f"{write_stored(wanted, store)} new runs added to {store}", file=sys.stderr)
+    for path, problem in problems.items():
+        print(f"not shown: {path}: {problem}", file=sys.stderr)
+
+
+def _records(runs: Path, stored: list[Path]) -> tuple[list[Record], dict[Path, str]]:
+    from ncgnn.experiments import read_runs, read_stored
+
+    found: dict[str, Record] = {}
+    for path in stored:
+        found |= {record.name: record for record in read_stored(path.expanduser())}
+    if stored and not runs.expanduser().is_dir():
+        return list(found.values()), {}
+    records, problems = read_runs(runs)
+    found |= {record.name: record for record in records}
+    return list(found.values()), problems
+
+
+def _is_wanted(record: Record, datasets: str | None, models: str | None, split: str | None) -> bool:
+    data = record.config["data"]
+    graph = data["dataset"]
+    return (
+        (datasets is None or bool({graph, Path(graph).stem} & set(names(datasets, "--datasets"))))
+        and (models is None or record.config["model"]["name"] in names(models, "--models"))
+        and (split is None or data["split"] == split)
+    )
+
+
+def _print(rows: list[Row]) -> None:
+    from ncgnn.report import as_rich, results_grids
+
+    console = table_console()
+    for grid in results_grids(rows):
+        console.print(as_rich(grid))
+
+
+def export(rows: list[Row], path: Path) -> None:
+    """Write rows in the format that the file's name asks for."""
+    from ncgnn._files import write_text
+    from ncgnn.report import as_latex, as_markdown, results_columns, results_grids, write_table
+
+    kind = path.suffix.removeprefix(".")
+    if kind not in {one.value for one in ExportFormat}:
+        known = ", ".join(f".{one.value}" for one in ExportFormat)
+        raise InputError(f"--out is {path}; give a file that ends in {known}.")
+    if kind in ("csv", "parquet"):
+        write_table(results_columns(rows), path, "csv" if kind == "csv" else "parquet")
+        return
+    render = as_markdown if kind == "md" else as_latex
+    write_text(path, "\n".join(render(grid) for grid in results_grids(rows)))
+
+
+def _plain(rows: list[Row]) -> list[dict[str, Any]]:
+    from ncgnn.report import results_columns
+
+    columns = results_columns(rows)
+    return [
+        {name: _json_value(values[place]) for name, values in columns.items()}
+        for place in range(len(rows))
+    ]
+
+
+def _json_value(value: Any) -> Any:
+    plain = value.item()
+    return None if plain != plain else plain  # NaN is the only value that differs from itself

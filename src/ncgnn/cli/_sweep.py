@@ -1,0 +1,139 @@
+"""``ncgnn sweep``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ncgnn.cli._options import (
+    AddressOption,
+    ConfigOption,
+    DataDirOption,
+    DatasetsOption,
+    DeviceOption,
+    EngineChoice,
+    EngineOption,
+    JsonOption,
+    ModelsOption,
+    RetryOption,
+    RunsOption,
+    SeedsOption,
+    SettingsOption,
+    SplitOption,
+    ThreadsOption,
+    WorkersOption,
+    chosen_settings,
+    names,
+    one_clear_error,
+    print_json,
+    seed_numbers,
+    table_console,
+)
+from ncgnn.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ncgnn.experiments import SweepResult
+    from ncgnn.training import RunConfig
+
+
+@one_clear_error
+def sweep(
+    datasets: DatasetsOption = None,
+    models: ModelsOption = "ncgcn",
+    config: ConfigOption = None,
+    settings: SettingsOption = None,
+    seeds: SeedsOption = None,
+    split: SplitOption = "stratified",
+    device: DeviceOption = None,
+    data_dir: DataDirOption = None,
+    runs: RunsOption = Path("runs"),
+    engine: EngineOption = EngineChoice.local,
+    address: AddressOption = None,
+    workers: WorkersOption = None,
+    threads: ThreadsOption = 1,
+    retry_failed: RetryOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Train every model on every data set with every seed, several at a time.
+
+    Finished runs are never trained again and interrupted ones go on where they stopped, so the
+    same command may be given as often as you like. Runs that fail keep their error and are listed.
+    """
+    from ncgnn.experiments import grid
+
+    if datasets is None:
+        raise InputError("say which graphs: --datasets NAME, or several like a,b.")
+    configs = grid(
+        names(datasets, "--datasets"),
+        names(models or "ncgcn", "--models"),
+        seeds=seed_numbers(seeds) or (0,),
+        split=split,
+        device=device,
+        config=config,
+        settings=chosen_settings(settings, seeds),
+    )
+    outcome = run_cells(
+        configs,
+        runs,
+        data_dir=data_dir,
+        engine=engine.value,
+        address=address,
+        workers=workers,
+        threads=threads,
+        retry_failed=retry_failed,
+    )
+    if json:
+        print_json(_plain(outcome))
+    elif outcome.runs:
+        from ncgnn.experiments import as_records, results_table
+        from ncgnn.report import as_rich, results_grids
+
+        console = table_console()
+        for grid_ in results_grids(results_table(as_records(outcome.runs))):
+            console.print(as_rich(grid_))
+    leave_if_incomplete(outcome, runs)
+
+
+def run_cells(configs: Sequence[RunConfig], runs: Path, **options: Any) -> SweepResult:
+    """Train what is missing, with progress on standard error; Ctrl-C loses nothing."""
+    from ncgnn.cli._progress import stop_requests
+    from ncgnn.cli._sweep_progress import SweepProgress
+    from ncgnn.experiments import sweep as train_all
+
+    with stop_requests() as stop, SweepProgress(stop) as progress:
+        return train_all(configs, runs, watcher=progress, **options)
+
+
+def leave_if_incomplete(outcome: SweepResult, runs: Path) -> None:
+    """Say where results are and what failed; end with an error if anything is missing."""
+    leave_if_stopped(outcome, runs)
+    if outcome.failed:
+        raise typer.Exit(1)
+
+
+def leave_if_stopped(outcome: SweepResult, runs: Path) -> None:
+    """Say where results are and what failed; end with an error if the user stopped the sweep."""
+    print(f"{len(outcome.runs)} finished runs are in {runs}", file=sys.stderr)
+    if outcome.failed:
+        print(f"{len(outcome.failed)} failed (--retry-failed tries again):", file=sys.stderr)
+        for path, error in outcome.failed.items():
+            print(f"  {path}: {error}", file=sys.stderr)
+    if outcome.left:
+        print(f"{len(outcome.left)} are left; the same command goes on.", file=sys.stderr)
+        raise typer.Exit(130)
+
+
+def _plain(outcome: SweepResult) -> dict[str, Any]:
+    return {
+        "runs": [
+            {"folder": str(run.folder), "seconds": run.seconds, **run.result}
+            for run in outcome.runs
+        ],
+        "failed": {str(path): error for path, error in outcome.failed.items()},
+        "left": [str(path) for path in outcome.left],
+    }

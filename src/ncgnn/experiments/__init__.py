@@ -1,0 +1,71 @@
+"""Experiments: many runs, what came of them, and the tables of the paper."""
+
+from typing import TYPE_CHECKING
+
+from ncgnn._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from ncgnn.experiments._engine import Watcher
+    from ncgnn.experiments._records import (
+        Record,
+        as_records,
+        read_runs,
+        read_stored,
+        write_stored,
+    )
+    from ncgnn.experiments._reproduce import (
+        Reproduction,
+        reproduce,
+        request_for,
+        target,
+        targets,
+    )
+    from ncgnn.experiments._request import Request, Target
+    from ncgnn.experiments._results import Row, results_table
+    from ncgnn.experiments._significance import Difference, paired_test
+    from ncgnn.experiments._sweep import SweepResult, finished_runs, grid, sweep
+    from ncgnn.experiments.tuning._result import TuneResult, TuneWatcher
+    from ncgnn.experiments.tuning._tune import tune
+
+__all__ = [
+    "Difference",
+    "Record",
+    "Reproduction",
+    "Request",
+    "Row",
+    "SweepResult",
+    "Target",
+    "TuneResult",
+    "TuneWatcher",
+    "Watcher",
+    "as_records",
+    "finished_runs",
+    "grid",
+    "paired_test",
+    "read_runs",
+    "read_stored",
+    "reproduce",
+    "request_for",
+    "results_table",
+    "sweep",
+    "target",
+    "targets",
+    "tune",
+    "write_stored",
+]
+
+_MODULES = {
+    "_engine": ("Watcher",),
+    "_records": ("Record", "as_records", "read_runs", "read_stored", "write_stored"),
+    "_reproduce": ("Reproduction", "reproduce", "request_for", "target", "targets"),
+    "_request": ("Request", "Target"),
+    "_results": ("Row", "results_table"),
+    "_significance": ("Difference", "paired_test"),
+    "tuning._result": ("TuneResult", "TuneWatcher"),
+    "tuning._tune": ("tune",),
+    "_sweep": ("SweepResult", "finished_runs", "grid", "sweep"),
+}
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names},
+)

@@ -1,0 +1,151 @@
+"""One cell of a sweep: a run that is trained wherever there is room, and never twice."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from ncgnn.errors import NcgnnError
+from ncgnn.training._folder import ERROR, RunFolder, RunInUseError
+from ncgnn.training._tensors import DamagedFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ncgnn.graph import Graph
+    from ncgnn.training import RunConfig
+
+Status = Literal["finished", "failed", "interrupted", "missing"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A run to be trained, and where.
+
+    Attributes:
+        config: Its configuration, all options filled in.
+        runs: Folder of all runs.
+        data_dir: Folder with npz files.
+        threads: Number of threads that train it.
+    """
+
+    config: RunConfig
+    runs: Path
+    data_dir: Path | None = None
+    threads: int = 1
+
+    @property
+    def name(self) -> str:
+        """The name of its run."""
+        return self.config.name
+
+    @property
+    def folder(self) -> RunFolder:
+        """The folder of its run."""
+        return RunFolder(self.runs / self.name)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of working on a cell.
+
+    Attributes:
+        name: Of its run.
+        state: ``finished``; ``failed`` with an error; ``stopped`` on request; or ``busy``, because
+            another process trains it.
+        result: What ``result.json`` holds.
+        seconds: How long training took.
+        fresh: Whether it was trained now, and not found finished.
+        error: What went wrong, in a sentence.
+        warnings: What a person should know.
+    """
+
+    name: str
+    state: Literal["finished", "failed", "stopped", "busy"]
+    result: dict[str, Any] = field(default_factory=dict[str, Any])
+    seconds: float = 0.0
+    fresh: bool = False
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def status(cell: Cell) -> Status:
+    """Where a cell stands; a finished one is finished only if every file is as it was written."""
+    folder = cell.folder
+    if folder.is_done():
+        try:
+            folder.check()
+        except (DamagedFileError, NcgnnError):
+            return "interrupted"
+        return "finished"
+    if (folder / ERROR).is_file():
+        return "failed"
+    return "interrupted" if folder.path.is_dir() else "missing"
+
+
+def work(
+    cell: Cell,
+    on_epoch: Callable[[dict[str, Any]], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> Outcome:
+    """Train a cell, go on with it, or find it finished; an error is kept in its folder."""
+    from ncgnn._compile import use_threads
+    from ncgnn.training import train_run
+
+    use_threads(cell.threads)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            run = train_run(
+                cell.config,
+                cell.runs,
+                graph=_graph(cell.config.data.dataset, cell.data_dir),
+                on_epoch=on_epoch,
+                stop=stop,
+            )
+        except RunInUseError:
+            return Outcome(cell.name, "busy")
+        except KeyboardInterrupt:
+            return Outcome(cell.name, "stopped")
+        except Exception as error:  # whatever it is, the other cells go on
+            return failed(cell, _sentence(error), traceback.format_exc())
+    (cell.folder / ERROR).unlink(missing_ok=True)
+    told = tuple(dict.fromkeys(str(w.message) for w in caught if _for_people(w)))
+    return Outcome(cell.name, "finished", run.result, run.seconds, fresh=run.fresh, warnings=told)
+
+
+def failed(cell: Cell, error: str, trace: str = "") -> Outcome:
+    """Keep a cell's error in its folder, so that it is listed and not tried for ever."""
+    cell.folder.write_json(ERROR, {"error": error, "traceback": trace})
+    return Outcome(cell.name, "failed", error=error)
+
+
+def kept_error(cell: Cell) -> str:
+    """The error that a cell ended with."""
+    try:
+        return str(cell.folder.read_json(ERROR)["error"])
+    except (DamagedFileError, KeyError):
+        return "unknown error"
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, NcgnnError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+def _for_people(warning: warnings.WarningMessage) -> bool:
+    from ncgnn.errors import NcgnnWarning
+
+    return issubclass(warning.category, NcgnnWarning)
+
+
+@lru_cache(maxsize=2)
+def _graph(dataset: str, data_dir: Path | None) -> Graph:
+    from ncgnn.data import load
+
+    return load(dataset, data_dir)

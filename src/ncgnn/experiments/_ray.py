@@ -1,0 +1,127 @@
+"""Cells as tasks of a Ray cluster."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ncgnn.errors import InputError
+from ncgnn.experiments._cell import Cell, Outcome, failed, work
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+    from ncgnn.experiments._engine import Watcher
+
+
+def run_ray(
+    cells: Iterable[Cell],
+    watcher: Watcher,
+    *,
+    workers: int,
+    retries: int,
+    address: str | None,
+) -> Iterable[Outcome]:
+    """Work on cells with the processes of a Ray cluster.
+
+    Args:
+        cells: What to do; their folders must be seen by every machine of the cluster.
+        watcher: Told what was begun and ended, and asked whether to stop.
+        workers: Number of processes of a cluster that is started here; an existing one decides
+            for itself.
+        retries: How often Ray tries a cell again after its process died.
+        address: Of an existing cluster, ``auto`` for the one of this machine; None starts one.
+    """
+    cells = list(cells)
+    with _cluster(address, workers * max(cell.threads for cell in cells)) as ray:
+        task = ray.remote(max_retries=retries, max_calls=0)(_work)
+        waiting = {
+            task.options(num_cpus=cell.threads, name=cell.name).remote(cell): cell for cell in cells
+        }
+        for cell in cells:
+            watcher.started(cell)
+        while waiting:
+            if watcher.stop():
+                for reference in waiting:
+                    ray.cancel(reference)
+                yield from (Outcome(cell.name, "stopped") for cell in waiting.values())
+                return
+            ready, _ = ray.wait(list(waiting), timeout=0.5)
+            for reference in ready:
+                yield _outcome(ray, reference, waiting.pop(reference), retries)
+
+
+def _work(cell: Cell) -> Outcome:
+    from ncgnn._memory import keep_freed_memory
+
+    keep_freed_memory()
+    return _when_free(cell)
+
+
+def _when_free(cell: Cell) -> Outcome:
+    """Work on a cell; wait while another process has it."""
+    import time
+
+    while (outcome := work(cell)).state == "busy":
+        time.sleep(1.0)
+    return outcome
+
+
+def _outcome(ray: Any, reference: Any, cell: Cell, retries: int) -> Outcome:
+    try:
+        return ray.get(reference)
+    except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError) as error:
+        reason = str(error).strip().splitlines()[0]
+        return failed(cell, f"its process was ended {retries + 1} times: {reason}")
+    except ray.exceptions.RayError as error:
+        reason = str(error).strip().splitlines()[0]
+        return failed(cell, f"Ray could not work on it: {reason}")
+
+
+@contextmanager
+def _cluster(address: str | None, cores: int) -> Generator[Any]:
+    """A connection to a cluster, or a cluster that ends with the block."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # A cluster started here has its machine to itself, like the processes of the local engine.
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+    except ImportError:
+        raise InputError(
+            "engine 'ray' needs Ray: install it with pip install 'ncgnn[ray]'."
+        ) from None
+    was_connected = ray.is_initialized()
+    if not was_connected:
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if address is None:
+            options |= {"num_cpus": cores, "include_dashboard": False}
+        else:
+            _check_reachable(address)
+            options["address"] = address
+        try:
+            ray.init(**options)
+        except (ConnectionError, ValueError) as error:
+            raise InputError(f"cannot reach the Ray cluster '{address}': {error}") from None
+    try:
+        yield ray
+    finally:
+        if not was_connected:
+            ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Complain if nobody answers at ``host:port``; Ray itself would wait for ever."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return  # a name that Ray looks up itself, like auto
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise InputError(
+            f"cannot reach the Ray cluster '{address}' ({error}); check --address, or leave it out "
+            "to start one here."
+        ) from None

@@ -1,0 +1,163 @@
+"""The tables and figures of the paper by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ncgnn.errors import DataNotFoundError, InputError, UnknownNameError
+from ncgnn.experiments._request import Request
+from ncgnn.training._run import RunResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ncgnn.experiments._records import Record
+    from ncgnn.experiments._request import Target
+
+_PLACES = {
+    "table1": "tables.accuracy:TABLE1",
+    "table2": "tables.accuracy:TABLE2",
+    "duplication": "tables.duplication:DuplicationTarget",
+    "leaderboard": "tables.leaderboard:LeaderboardTarget",
+    "efficiency": "tables.efficiency:EfficiencyTarget",
+    "distributions": "figures._distributions:Distributions",
+    "observation": "figures._observation:Observation",
+    "embeddings": "figures._embeddings:Embeddings",
+    "groups": "figures._groups:Groups",
+    "interplay": "figures._interplay:Interplay",
+    "sensitivity": "figures._sensitivity:Sensitivity",
+    "alpha": "figures._alpha:Alpha",
+    "time": "figures._time:Time",
+    "entropy": "figures._entropy:Entropy",
+}
+
+
+def targets() -> list[str]:
+    """Names of all tables and figures."""
+    return list(_PLACES)
+
+
+def target(name: str) -> Target:
+    """A table or figure by name.
+
+    Raises:
+        UnknownNameError: There is none of that name.
+    """
+    if name not in _PLACES:
+        raise UnknownNameError("table or figure", name, targets())
+    module, _, attribute = _PLACES[name].partition(":")
+    found = getattr(import_module(f"ncgnn.experiments.{module}"), attribute)
+    return found() if isinstance(found, type) else found
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A table or figure, as far as it can be made.
+
+    Attributes:
+        target: What it is.
+        request: What was asked for, without the data sets that are not at hand.
+        absent: Data sets that are not at hand, with the reason.
+        data: Its numbers.
+    """
+
+    target: Target
+    request: Request
+    absent: dict[str, str]
+    data: Any
+
+
+def request_for(
+    name: str,
+    *,
+    datasets: Sequence[str] | None = None,
+    models: Sequence[str] | None = None,
+    seeds: Sequence[int] = (0,),
+    split: str = "paper",
+    data_dir: Path | str | None = None,
+    settings: dict[str, Any] | None = None,
+) -> tuple[Request, dict[str, str]]:
+    """What a table or figure shall show; data sets that are not at hand are left out.
+
+    Args:
+        name: Of the table or figure.
+        datasets: By default the paper's.
+        models: By default the paper's.
+        seeds: Of every cell.
+        split: Split family of every cell.
+        data_dir: Folder with npz files.
+        settings: Options of every cell.
+
+    Returns:
+        The request, and for every data set that is not at hand why.
+
+    Raises:
+        InputError: No data set is left.
+    """
+    wanted = target(name)
+    folder = None if data_dir is None else Path(data_dir).expanduser()
+    asked = tuple(wanted.datasets if datasets is None else datasets)
+    absent: dict[str, str] = {}
+    for dataset in asked:
+        try:
+            _look(dataset, folder)
+        except DataNotFoundError as error:
+            absent[dataset] = str(error)
+    present = tuple(dataset for dataset in asked if dataset not in absent)
+    if asked and not present:
+        raise InputError(
+            f"none of {', '.join(asked)} is at hand; name the folder of your npz files with "
+            "--data-dir."
+        )
+    return (
+        Request(
+            present,
+            tuple(wanted.models if models is None else models),
+            tuple(seeds),
+            split,
+            folder,
+            tuple((settings or {}).items()),
+        ),
+        absent,
+    )
+
+
+def _look(dataset: str, folder: Path | None) -> None:
+    from ncgnn.data import load
+
+    load(dataset, folder)
+
+
+def reproduce(
+    name: str,
+    runs: Iterable[RunResult],
+    *,
+    request: Request,
+    absent: dict[str, str] | None = None,
+    stored: Iterable[Record] = (),
+) -> Reproduction:
+    """Make a table or figure from finished runs.
+
+    Args:
+        name: Of the table or figure.
+        runs: Finished runs; those that it does not rest on are not looked at.
+        request: What it shall show.
+        absent: Data sets that are not at hand.
+        stored: Compact records, used where there is no run; tables only, as figures need more than
+            scores.
+    """
+    wanted = target(name)
+    found = {run.config.name: run for run in runs}
+    if wanted.kind == "table":
+        kept = {record.name: record for record in stored}
+        for config in wanted.cells(request):
+            if config.name not in found and config.name in kept:
+                record = kept[config.name]
+                place = Path(config.name)
+                found[config.name] = RunResult(
+                    place, config, record.result, record.seconds, fresh=False
+                )
+    return Reproduction(wanted, request, absent or {}, wanted.collect(request, found))

@@ -1,0 +1,92 @@
+"""What is asked for when a table or figure is made, and what it takes to make it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from ncgnn.training import RunConfig, RunResult
+
+#: The paper's data sets, in the order of its main table.
+DATASETS = (
+    *("pubmed", "photo", "computers", "coauthor-cs", "coauthor-physics", "cora-full", "actor"),
+    *("penn94", "chameleon-filtered", "squirrel-filtered"),
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a table or figure shall show.
+
+    Attributes:
+        datasets: Names or paths of npz files.
+        models: Names.
+        seeds: Of split, first weights and dropout.
+        split: The one split family of all its cells.
+        data_dir: Folder with npz files.
+        settings: Options that all its cells share, as ``make_config`` takes them.
+    """
+
+    datasets: tuple[str, ...]
+    models: tuple[str, ...]
+    seeds: tuple[int, ...] = (0,)
+    split: str = "paper"
+    data_dir: Path | None = None
+    settings: tuple[tuple[str, Any], ...] = ()
+
+    def config(self, dataset: str, model: str, seed: int, **options: Any) -> RunConfig:
+        """The configuration of one cell: preset, the request's settings, then these options."""
+        from ncgnn.training import make_config
+
+        return make_config(
+            dataset=dataset,
+            model=model,
+            split=self.split,
+            seed=seed,
+            settings=dict(self.settings) | options,
+        )
+
+
+def defaults(request: Request, model: str, **options: Any) -> dict[str, Any]:
+    """Those of a table's or figure's own options that the model has and the request leaves open."""
+    from ncgnn.nn import model_class
+
+    known, given = model_class(model).Options.model_fields, chosen_options(request)
+    return {
+        f"model.{key}": value for key, value in options.items() if key in known and key not in given
+    }
+
+
+def chosen_options(request: Request) -> dict[str, Any]:
+    """The request's settings by option, without section."""
+    return {key.rpartition(".")[2]: value for key, value in request.settings}
+
+
+class Target(Protocol):
+    """A table or figure of the paper that can be made again.
+
+    Attributes:
+        name: As the command line knows it.
+        title: What it shows, in a line.
+        kind: Whether it is a table or a figure.
+        datasets: Shown where the request names none.
+        models: Compared where the request names none.
+    """
+
+    name: str
+    title: str
+    kind: Literal["table", "figure"]
+    datasets: tuple[str, ...]
+    models: tuple[str, ...]
+
+    def cells(self, request: Request) -> list[RunConfig]:
+        """The runs that it rests on."""
+        ...
+
+    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> Any:
+        """Its numbers from the finished runs, with what is missing left out."""
+        ...

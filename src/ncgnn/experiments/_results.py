@@ -1,0 +1,173 @@
+"""Finished runs as rows: one per model, options, data set and split family."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ncgnn.errors import InputError
+from ncgnn.experiments._significance import Difference, paired_test
+from ncgnn.training import Spread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ncgnn.experiments._records import Record
+
+#: What does not make two runs different models.
+_SEEDED = ("training.seed", "training.device")
+
+
+@dataclass(frozen=True)
+class Row:
+    """Runs that differ in nothing but their seed.
+
+    Attributes:
+        dataset: Name or path of the graph.
+        split: Split family.
+        model: Name.
+        options: What distinguishes the row from others of this model on this data set.
+        records: The runs, by seed.
+        difference: To the row it was compared with.
+    """
+
+    dataset: str
+    split: str
+    model: str
+    options: str
+    records: dict[int, Record]
+    difference: Difference | None = None
+
+    @property
+    def label(self) -> str:
+        """The model with its options."""
+        return f"{self.model} {self.options}".strip()
+
+    def spread(self, part: str, score: str = "accuracy") -> Spread | None:
+        """Mean and deviation of a score over seeds; None where a run has none."""
+        parts = [record.result["scores"].get(part) for record in self.records.values()]
+        values = [None if one is None else one.get(score) for one in parts]
+        return None if None in values else Spread.of([float(v) for v in values if v is not None])
+
+    def mean_of(self, key: str) -> Spread | None:
+        """Mean and deviation of another number of ``result.json`` over seeds."""
+        values = [record.result.get(key) for record in self.records.values()]
+        return None if None in values else Spread.of([float(v) for v in values if v is not None])
+
+    @property
+    def seconds(self) -> Spread:
+        """Training time."""
+        return Spread.of([record.seconds for record in self.records.values()])
+
+
+def results_table(records: Iterable[Record], against: str | None = None) -> list[Row]:
+    """Group runs by all of their configuration but the seed.
+
+    Args:
+        records: Finished runs.
+        against: Label of a row (model, and options if there are several rows of it) with which the
+            others of the same data set and split family are compared, seed by seed.
+
+    Returns:
+        Rows by data set, split family, model and options. Split families are never put together.
+    """
+    groups: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        groups[_key(record)].append(record)
+    families: dict[tuple[str, str, str], list[list[Record]]] = defaultdict(list)
+    for group in groups.values():
+        families[_place(group[0])].append(group)
+    rows = [
+        Row(*place, _options(group[0], siblings), _by_seed(group))
+        for place, siblings in sorted(families.items())
+        for group in siblings
+    ]
+    rows.sort(key=lambda row: (row.dataset, row.split, row.model, row.options))
+    return rows if against is None else _compared(rows, against)
+
+
+def _place(record: Record) -> tuple[str, str, str]:
+    data = record.config["data"]
+    return data["dataset"], data["split"], record.config["model"]["name"]
+
+
+def flat(config: dict[str, Any]) -> dict[str, Any]:
+    """The tables of a configuration by ``section.option``."""
+    return {
+        f"{section}.{option}": value
+        for section, options in config.items()
+        for option, value in options.items()
+    }
+
+
+def _key(record: Record) -> str:
+    options = {k: v for k, v in flat(record.config).items() if k not in _SEEDED}
+    return json.dumps(options, sort_keys=True)
+
+
+def _options(record: Record, siblings: Sequence[Sequence[Record]]) -> str:
+    """The options in which a row differs from most runs of this model on this data set."""
+    own = flat(record.config)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for group in siblings:
+        for name, value in flat(group[0].config).items():
+            counts[name][json.dumps(value)] += len(group)
+    unusual = {
+        name: own.get(name)
+        for name, found in sorted(counts.items())
+        if name not in _SEEDED and json.dumps(own.get(name)) != found.most_common(1)[0][0]
+    }
+    return " ".join(f"{name.partition('.')[2]}={_short(v)}" for name, v in unusual.items())
+
+
+def _short(value: object) -> str:
+    return json.dumps(value).replace('"', "").replace(" ", "") if value is not None else "–"
+
+
+def _by_seed(group: Sequence[Record]) -> dict[int, Record]:
+    found = {int(record.config["training"]["seed"]): record for record in group}
+    return dict(sorted(found.items()))
+
+
+def _compared(rows: list[Row], against: str) -> list[Row]:
+    others = [row for row in rows if against in (row.label, row.model)]
+    if not others:
+        known = ", ".join(sorted({row.label for row in rows}))
+        raise InputError(f"--against is '{against}', of which there are no runs; known: {known}.")
+    reference: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in others:
+        reference[row.dataset, row.split].append(row)
+    chosen = {place: _the_one(found, against) for place, found in reference.items()}
+    return [_against(row, chosen.get((row.dataset, row.split))) for row in rows]
+
+
+def _the_one(rows: list[Row], against: str) -> Row:
+    """The row with exactly that label, or the only one of that model."""
+    exact = [row for row in rows if row.label == against]
+    if not exact and len(rows) > 1:
+        known = "; ".join(row.label for row in rows)
+        raise InputError(f"--against {against} means several rows; name one of them: {known}.")
+    return (exact or rows)[0]
+
+
+def _against(row: Row, other: Row | None) -> Row:
+    """A row with its difference in test accuracy over the seeds that both have."""
+    if other is None or other is row:
+        return row
+    seeds = [seed for seed in row.records if seed in other.records]
+    if not seeds:
+        return row
+    pairs = [(row.records[seed], other.records[seed]) for seed in seeds]
+    for first, second in pairs:
+        if first.result.get("split_sha256") != second.result.get("split_sha256"):
+            return row  # drawn from another graph or by another rule: no pairs
+    scores = [[_test(record) for record in column] for column in zip(*pairs, strict=True)]
+    nodes = pairs[0][0].result.get("nodes") or {}
+    ratio = nodes["test"] / nodes["train"] if nodes.get("train") else 0.0
+    return replace(row, difference=paired_test(scores[0], scores[1], ratio))
+
+
+def _test(record: Record) -> float:
+    return float(record.result["scores"]["test"]["accuracy"])

@@ -1,0 +1,164 @@
+"""Many runs at once: what is finished is never trained again, what was interrupted goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ncgnn.errors import InputError
+from ncgnn.experiments._cell import Cell, Outcome, kept_error, status
+from ncgnn.experiments._engine import Watcher, default_workers, work_on
+from ncgnn.training import make_config
+from ncgnn.training._run import RunResult, finished_run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ncgnn.experiments._engine import EngineName
+    from ncgnn.training import RunConfig
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What came of a sweep.
+
+    Attributes:
+        runs: The finished runs, in the order in which they were asked for.
+        failed: The error of every run that failed, by its folder.
+        left: Folders of runs that are not finished because the sweep was stopped.
+    """
+
+    runs: tuple[RunResult, ...]
+    failed: dict[Path, str]
+    left: tuple[Path, ...]
+
+
+def grid(
+    datasets: Sequence[str],
+    models: Sequence[str],
+    *,
+    seeds: Sequence[int] = (0,),
+    split: str | None = None,
+    device: str | None = None,
+    config: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> list[RunConfig]:
+    """Every model on every data set with every seed, data set by data set.
+
+    Args:
+        datasets: Names or paths of npz files.
+        models: Names.
+        seeds: Of split, first weights and dropout.
+        split: Split family.
+        device: Where tensors live.
+        config: TOML file with options for all of them.
+        settings: More options, as :func:`ncgnn.training.make_config` takes them.
+    """
+    return [
+        make_config(
+            dataset=dataset,
+            model=model,
+            split=split,
+            device=device,
+            seed=seed,
+            config=config,
+            settings=settings,
+        )
+        for dataset in datasets
+        for model in models
+        for seed in seeds
+    ]
+
+
+def sweep(
+    configs: Sequence[RunConfig],
+    runs: Path | str = "runs",
+    *,
+    data_dir: Path | str | None = None,
+    engine: EngineName = "local",
+    workers: int | None = None,
+    threads: int = 1,
+    retries: int = 2,
+    retry_failed: bool = False,
+    address: str | None = None,
+    watcher: Watcher | None = None,
+) -> SweepResult:
+    """Train all runs that are not finished.
+
+    The outcome does not depend on the engine or on the number of workers. It may differ in the last
+    digits with the number of threads, which is recorded in each run.
+
+    Args:
+        configs: What to train; equal configurations are one run.
+        runs: Folder of all runs. For a Ray cluster, one that all its machines see.
+        data_dir: Folder with npz files.
+        engine: ``local`` processes, or tasks of a ``ray`` cluster.
+        workers: Number of processes; by default one for every ``threads`` cores.
+        threads: Number of threads of each.
+        retries: How often a run is tried again whose process died.
+        retry_failed: Whether to try runs that failed before once more.
+        address: Of an existing Ray cluster; by default a local one is started.
+        watcher: Hears of progress, and may stop the sweep.
+
+    Returns:
+        Finished, failed and left runs.
+    """
+    if threads < 1 or (workers is not None and workers < 1):
+        raise InputError("workers and threads must be at least 1.")
+    watcher = Watcher() if watcher is None else watcher
+    place = None if data_dir is None else Path(data_dir).expanduser().resolve()
+    root = Path(runs).expanduser().resolve()
+    cells = {config.name: Cell(config, root, place, threads) for config in configs}
+    before = {name: status(cell) for name, cell in cells.items()}
+    failed = {
+        cells[name].folder.path: kept_error(cells[name])
+        for name, state in before.items()
+        if state == "failed" and not retry_failed
+    }
+    wanted = [
+        cell
+        for name, cell in cells.items()
+        if before[name] != "finished" and cell.folder.path not in failed
+    ]
+    watcher.planned(wanted, finished=sum(state == "finished" for state in before.values()))
+    fresh: dict[str, Outcome] = {}
+    if wanted:
+        outcomes = work_on(
+            wanted,
+            watcher,
+            engine=engine,
+            workers=default_workers(threads) if workers is None else workers,
+            retries=retries,
+            address=address,
+        )
+        for outcome in outcomes:
+            watcher.ended(cells[outcome.name], outcome)
+            fresh[outcome.name] = outcome
+    failed |= {
+        cells[name].folder.path: outcome.error
+        for name, outcome in fresh.items()
+        if outcome.state == "failed"
+    }
+    done = {name for name, state in before.items() if state == "finished"}
+    done |= {name for name, outcome in fresh.items() if outcome.state == "finished"}
+    left = [cell.folder.path for cell in wanted if cell.name not in done]
+    return SweepResult(
+        runs=tuple(_result(cells[name], fresh.get(name)) for name in cells if name in done),
+        failed=failed,
+        left=tuple(path for path in left if path not in failed),
+    )
+
+
+def _result(cell: Cell, outcome: Outcome | None) -> RunResult:
+    if outcome is None:
+        return finished_run(cell.folder)
+    path = cell.folder.path
+    return RunResult(path, cell.config, outcome.result, outcome.seconds, outcome.fresh)
+
+
+def finished_runs(configs: Sequence[RunConfig], runs: Path | str) -> list[RunResult]:
+    """The finished among some runs, without training any; damaged ones are left out."""
+    root = Path(runs).expanduser()
+    cells = {config.name: Cell(config, root) for config in configs}
+    return [finished_run(c.folder) for c in cells.values() if status(c) == "finished"]

@@ -1,0 +1,1 @@
+"""Numbers of the paper's tables from finished runs."""

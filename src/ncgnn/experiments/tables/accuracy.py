@@ -1,0 +1,172 @@
+"""Accuracy of all methods on all data sets: the paper's main table, and that of large graphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ncgnn.experiments._published import Printed, printed
+from ncgnn.experiments._request import DATASETS, Request
+from ncgnn.experiments.tables._variants import ABLATIONS, Variant, variants
+from ncgnn.training import Spread
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ncgnn.training import RunConfig, RunResult
+
+METHODS = (
+    *("mlp", "gcn", "sage", "gat", "h2gcn", "gprgnn", "fagcn", "acmgcn", "cpgnn", "wrgat"),
+    *("gbksage", "hog", "glognn", "sngnn", "cagnn", "ncgcn", "ncsage"),
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method on one data set.
+
+    Attributes:
+        test: Test accuracy over seeds.
+        val: Validation accuracy, by which epochs and parameters were chosen.
+        macro_f1: On test nodes.
+        seeds: The seeds.
+    """
+
+    test: Spread
+    val: Spread
+    macro_f1: Spread
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class GraphFacts:
+    """What the head of the table says of a data set.
+
+    Attributes:
+        classes: Number of classes.
+        nodes: Number of nodes.
+        nh: Mean node homophily of closed neighbourhoods.
+        nc: Mean Neighborhood Confusion with one and with two hops.
+    """
+
+    classes: int
+    nodes: int
+    nh: float
+    nc: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class AccuracyTable:
+    """Numbers of the table.
+
+    Attributes:
+        table: Name of the paper's table that stands beside it.
+        split: The one split family.
+        datasets: Columns.
+        rows: Methods and ablations.
+        facts: Of every data set that is at hand.
+        entries: By row and data set; a cell without finished runs is not in it.
+        majority: Test accuracy of always answering the commonest class, by data set.
+        missing: Names of runs that are not finished.
+    """
+
+    table: str
+    split: str
+    datasets: tuple[str, ...]
+    rows: tuple[Variant, ...]
+    facts: dict[str, GraphFacts]
+    entries: dict[tuple[str, str], Entry]
+    majority: dict[str, float]
+    missing: tuple[str, ...]
+
+    def paper(self, row: str, dataset: str) -> Printed | None:
+        """What the paper prints in a cell."""
+        return printed(self.table, row, dataset)
+
+    def ranked(self, dataset: str) -> list[str]:
+        """Methods by test accuracy on a data set, best first; ablations do not take part."""
+        out = {variant.name for variant in ABLATIONS}
+        names = [row.name for row in self.rows if (row.name, dataset) in self.entries]
+        return sorted(
+            (name for name in names if name not in out),
+            key=lambda name: -self.entries[name, dataset].test.mean,
+        )
+
+
+@dataclass(frozen=True)
+class AccuracyTarget:
+    """A table of accuracies; satisfies :class:`ncgnn.experiments._request.Target`."""
+
+    name: str
+    title: str
+    datasets: tuple[str, ...]
+    models: tuple[str, ...]
+    kind: Literal["table", "figure"] = "table"
+
+    def cells(self, request: Request) -> list[RunConfig]:
+        """Every row on every data set with every seed."""
+        return [
+            row.config(request, dataset, seed)
+            for dataset in request.datasets
+            for row in variants(request.models)
+            for seed in request.seeds
+        ]
+
+    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> AccuracyTable:
+        """The table from finished runs."""
+        rows = tuple(variants(request.models))
+        entries: dict[tuple[str, str], Entry] = {}
+        majority: dict[str, float] = {}
+        missing: list[str] = []
+        for dataset in request.datasets:
+            for row in rows:
+                names = [row.config(request, dataset, seed).name for seed in request.seeds]
+                found = [runs[name] for name in names if name in runs]
+                missing += [name for name in names if name not in runs]
+                if found:
+                    entries[row.name, dataset] = _entry(found)
+                    majority[dataset] = Spread.of(
+                        [float(run.result["majority_baseline"]) for run in found]
+                    ).mean
+        return AccuracyTable(
+            self.name,
+            request.split,
+            request.datasets,
+            rows,
+            {name: _facts(name, request) for name in request.datasets},
+            entries,
+            majority,
+            tuple(missing),
+        )
+
+
+def _entry(runs: Sequence[RunResult]) -> Entry:
+    def over(part: str, score: str) -> Spread:
+        return Spread.of([float(run.result["scores"][part][score]) for run in runs])
+
+    seeds = tuple(sorted(run.config.training.seed for run in runs))
+    return Entry(over("test", "accuracy"), over("val", "accuracy"), over("test", "macro_f1"), seeds)
+
+
+def _facts(dataset: str, request: Request) -> GraphFacts:
+    from ncgnn.data import load
+    from ncgnn.metrics import mean, neighborhood_confusion, node_homophily
+
+    graph = load(dataset, request.data_dir)
+    nc = [mean(neighborhood_confusion(graph, hops=hops)) for hops in (1, 2)]
+    homophily = mean(node_homophily(graph, neighborhood="closed"))
+    return GraphFacts(graph.num_classes, graph.num_nodes, homophily, (nc[0], nc[1]))
+
+
+TABLE1 = AccuracyTarget(
+    "table1",
+    "Test accuracy of all methods, with ablations",
+    DATASETS,
+    (*METHODS, *(variant.name for variant in ABLATIONS)),
+)
+TABLE2 = AccuracyTarget(
+    "table2",
+    "Test accuracy on large graphs (here transductive; the paper's protocol is inductive)",
+    ("ogbn-arxiv", "flickr"),
+    METHODS,
+)

@@ -1,0 +1,104 @@
+"""The folder of a study, and locks in it that cannot outlive the process that took them."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class StudyPlace:
+    """Where a study is kept.
+
+    Attributes:
+        folder: Folder of the study.
+        name: Of the study.
+        url: Of a database; None stands for a journal in the folder.
+    """
+
+    folder: Path
+    name: str
+    url: str | None = None
+
+    @property
+    def journal(self) -> Path:
+        """The file of all that ever happened in the study."""
+        return self.folder / "journal.jsonl"
+
+    @property
+    def trials(self) -> Path:
+        """The folder of all that trials leave behind before they end."""
+        return self.folder / "trials"
+
+    def runs_of(self, number: int) -> Path:
+        """The folder of the runs of a trial."""
+        return self.trials / f"{number:05d}"
+
+    def lock_of(self, number: int) -> Path:
+        """The file that the process of a trial keeps locked."""
+        return self.folder / "locks" / f"{number:05d}"
+
+    @contextmanager
+    def exclusive(self) -> Generator[None]:
+        """One process of this machine at a time."""
+        handle = take_lock(self.folder / "study.lock")
+        try:
+            yield
+        finally:
+            if handle is not None:
+                handle.close()
+
+
+def take_lock(path: Path, *, wait: bool = True) -> IO[str] | None:
+    """Lock a file until the handle is closed or this process ends, however it ends.
+
+    Returns:
+        The handle; None, without waiting, if another process has the lock.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = path.open("a")
+    while not _locked(handle, wait):
+        if not wait:
+            handle.close()
+            return None
+        time.sleep(0.02)
+    return handle
+
+
+def _locked(handle: IO[str], wait: bool) -> bool:
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+@contextmanager
+def quiet() -> Generator[None]:
+    """Keep Optuna from speaking of its own affairs."""
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        warnings.filterwarnings("ignore", message="Heartbeat of storage")
+        try:
+            yield
+        finally:
+            optuna.logging.set_verbosity(before)

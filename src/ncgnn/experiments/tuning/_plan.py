@@ -1,0 +1,142 @@
+"""What a parameter search is about: it decides every trial, and the name of the study."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ncgnn.errors import InputError, NcgnnError
+from ncgnn.experiments.tuning._space import SearchSpace, make_space
+from ncgnn.training import RunConfig, make_config
+from ncgnn.training._toml import read_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A parameter search.
+
+    Attributes:
+        fixed: Settings of all trials, as ``make_config`` takes them.
+        space: What is searched.
+        seeds: Every trial is trained with each of them.
+    """
+
+    fixed: dict[str, Any]
+    space: SearchSpace
+    seeds: tuple[int, ...]
+
+    def config(self, chosen: Mapping[str, Any], seed: int) -> RunConfig:
+        """The configuration of one run of a trial."""
+        return make_config(seed=seed, settings=self.fixed | self.space.settings(chosen))
+
+    @property
+    def first(self) -> RunConfig:
+        """The configuration with the first value of everything."""
+        first = {name: values[0] for name, values in self.space.choices.items()}
+        return self.config(first, self.seeds[0])
+
+    @property
+    def name(self) -> str:
+        """The name of the study: equal plans, equal names."""
+        config = self.first
+        about = {
+            "config": config.model_dump(mode="json"),
+            "space": self.space.values,
+            "seeds": self.seeds,
+        }
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+        graph = re.sub(r"[^\w.-]", "_", Path(config.data.dataset).stem) or "graph"
+        return f"tune-{graph}-{config.model.name}-{config.data.split}-{digest[:10]}"
+
+
+def make_plan(
+    *,
+    dataset: str | None = None,
+    model: str | None = None,
+    split: str | None = None,
+    device: str | None = None,
+    config: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    search: Mapping[str, Any] | None = None,
+    seeds: Sequence[int] = (0,),
+) -> Plan:
+    """Put a plan together, with the precedence of :func:`ncgnn.training.make_config`.
+
+    Args:
+        dataset: Name or path of an npz file.
+        model: Name.
+        split: Split family.
+        device: Where tensors live.
+        config: TOML file with fixed values, and values to search under ``[search.training]``,
+            ``[search.model]`` and ``[search.data]``.
+        settings: More fixed values.
+        search: More values to search, by ``section.option``.
+        seeds: Every trial is trained with each of them.
+
+    Raises:
+        InputError: Says what is wrong with a fixed or a searched value.
+    """
+    fixed, searched = ({}, {}) if config is None else _read(Path(config), model)
+    named = {"data.dataset": dataset, "model.name": model, "data.split": split}
+    named["training.device"] = device
+    fixed |= {key: value for key, value in named.items() if value is not None}
+    fixed |= dict(settings or {})
+    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        raise InputError("seeds must be one or more different whole numbers from 0.")
+    if {"seed", "training.seed"} & set(fixed):
+        raise InputError("a search has its seeds from --seeds; remove training.seed.")
+    base = make_config(settings=fixed)
+    fixed |= {"data.dataset": base.data.dataset, "model.name": base.model.name}
+    where = "search space" if config is None else f"{config}, search"
+    space = make_space(base.model.name, searched | dict(search or {}), fixed, where)
+    plan = Plan(fixed, space, tuple(seeds))
+    _check(plan, where)
+    return plan
+
+
+def _check(plan: Plan, where: str) -> None:
+    """Complain of the first value that no configuration can have."""
+    first = {name: values[0] for name, values in plan.space.choices.items()}
+    for name, values in plan.space.choices.items():
+        for value in values:
+            try:
+                plan.config(first | {name: value}, plan.seeds[0])
+            except NcgnnError as error:
+                text = str(error).removeprefix("configuration: ").removeprefix("--set ")
+                raise InputError(f"{where}: {text}") from None
+
+
+def _read(path: Path, model: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fixed settings and values to search from a TOML file."""
+    tree = read_toml(path)
+    searched = _dotted(tree.pop("search", {}), f"{path}, search")
+    fixed = _dotted(tree, str(path))
+    if model is not None and fixed.get("model.name", model) != model:
+        # What the file says of one model means nothing to another.
+        fixed = {key: value for key, value in fixed.items() if not key.startswith("model.")}
+        searched = {key: value for key, value in searched.items() if not key.startswith("model.")}
+    beside = path.parent / str(fixed.get("data.dataset", ""))
+    if beside.suffix == ".npz" and beside.is_file():
+        fixed["data.dataset"] = str(beside.resolve())
+    return fixed, searched
+
+
+def _dotted(tree: Any, where: str) -> dict[str, Any]:
+    known = ", ".join(RunConfig.model_fields)
+    found: dict[str, Any] = {}
+    if not isinstance(tree, dict):
+        raise InputError(f"{where} must hold sections; known: {known}.")
+    for section, options in cast("dict[str, Any]", tree).items():
+        if section not in RunConfig.model_fields:
+            raise InputError(f"{where}: there is no section [{section}]; known: {known}.")
+        if not isinstance(options, dict):
+            raise InputError(f"{where}: {section} must be a section, [{section}].")
+        found |= {f"{section}.{option}": value for option, value in options.items()}
+    return found

@@ -1,0 +1,73 @@
+"""How far a parameter search is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from optuna.trial import TrialState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from optuna.trial import FrozenTrial
+
+#: So many trials with an error, and none without, end a search.
+_ERRORS = 5
+
+
+@dataclass(frozen=True)
+class SearchState:
+    """How far a search is.
+
+    Attributes:
+        total: Number of trials that are wanted.
+        complete: Trials that were trained to the end.
+        pruned: Trials that were given up as worse than the median.
+        failed: Trials that ended with an error.
+        running: Trials that are being trained.
+        best: Highest validation accuracy of complete trials.
+    """
+
+    total: int
+    complete: int
+    pruned: int
+    failed: int
+    running: int
+    best: float | None
+
+    @property
+    def done(self) -> int:
+        """Trials that count as done."""
+        return self.complete + self.pruned
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all trials are done, or errors are all that comes of it."""
+        hopeless = self.failed >= (max(_ERRORS, self.total) if self.complete else _ERRORS)
+        return self.done >= self.total or hopeless
+
+    @property
+    def in_words(self) -> str:
+        """How the trials ended."""
+        return f"{self.complete} complete, {self.pruned} pruned, {self.failed} failed"
+
+
+def search_state(trials: Sequence[FrozenTrial], total: int) -> SearchState:
+    """Count trials; one that was interrupted, and whose copy goes on, does not count."""
+    states = [trial.state for trial in trials]
+    best = best_of(trials)
+    return SearchState(
+        total=total,
+        complete=states.count(TrialState.COMPLETE),
+        pruned=states.count(TrialState.PRUNED),
+        failed=sum("error" in trial.user_attrs for trial in trials),
+        running=states.count(TrialState.RUNNING),
+        best=None if best is None else best.value,
+    )
+
+
+def best_of(trials: Sequence[FrozenTrial]) -> FrozenTrial | None:
+    """The first complete trial with the highest validation accuracy."""
+    complete = [trial for trial in trials if trial.state == TrialState.COMPLETE]
+    return max(complete, key=lambda trial: trial.value or 0.0, default=None)

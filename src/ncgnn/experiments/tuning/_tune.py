@@ -1,0 +1,197 @@
+"""Parameter search: the paper's spaces or your own, by validation accuracy alone."""
+
+from __future__ import annotations
+
+import time
+from itertools import count, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ncgnn.errors import InputError
+from ncgnn.experiments._engine import default_workers
+from ncgnn.experiments._sweep import sweep
+from ncgnn.experiments.tuning._place import StudyPlace, quiet
+from ncgnn.experiments.tuning._plan import Plan, make_plan
+from ncgnn.experiments.tuning._result import TuneResult, TuneWatcher
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from optuna.trial import FrozenTrial
+
+    from ncgnn.experiments.tuning._study import TuningStudy
+
+
+def tune(
+    dataset: str | None = None,
+    model: str | None = None,
+    *,
+    trials: int = 100,
+    timeout: float | None = None,
+    seeds: Sequence[int] = (0,),
+    evaluate_seeds: int | Sequence[int] = 3,
+    split: str | None = None,
+    device: str | None = None,
+    config: Path | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    search: Mapping[str, Any] | None = None,
+    data_dir: Path | str | None = None,
+    runs: Path | str = "runs",
+    workers: int | None = None,
+    threads: int = 1,
+    storage: str | None = None,
+    watcher: TuneWatcher | None = None,
+) -> TuneResult:
+    """Search parameters, and train the best ones with fresh seeds.
+
+    The tree-structured Parzen estimator of Optuna proposes values (Akiba et al., "Optuna: A
+    Next-generation Hyperparameter Optimization Framework", https://arxiv.org/abs/1907.10902). What
+    counts is the mean validation accuracy over the tuning seeds; test nodes play no part. The same
+    call goes on with a search that was interrupted, and repeats nothing that is done.
+
+    Args:
+        dataset: Name or path of an npz file.
+        model: Name.
+        trials: Number of trials that are complete or pruned at the end, earlier ones included.
+        timeout: Seconds after which the search stops; the best trial so far is evaluated then.
+        seeds: Every trial is trained with each of them.
+        evaluate_seeds: Seeds to train the best parameters with at the end, none of them used in the
+            search; a number stands for the first so many.
+        split: Split family.
+        device: Where tensors live.
+        config: TOML file with fixed values, and values to search under ``[search.training]``,
+            ``[search.model]`` and ``[search.data]``.
+        settings: More fixed values, as :func:`ncgnn.training.make_config` takes them.
+        search: More values to search, by ``section.option``.
+        data_dir: Folder with npz files.
+        runs: Folder of all runs; the study is a folder in it.
+        workers: Number of processes; by default one for every ``threads`` cores.
+        threads: Number of threads of each.
+        storage: URL of a database, if several machines work on the study.
+        watcher: Hears of progress, and may stop the search.
+
+    Raises:
+        InputError: Says what is wrong with the input, or why no trial has ended well.
+        KeyboardInterrupt: The watcher has stopped the search; all states are saved.
+    """
+    if trials < 1 or threads < 1 or (workers is not None and workers < 1):
+        raise InputError("trials, workers and threads must be at least 1.")
+    if timeout is not None and timeout <= 0:
+        raise InputError(f"timeout is {timeout}; give a number of seconds above 0.")
+    plan = make_plan(
+        dataset=dataset,
+        model=model,
+        split=split,
+        device=device,
+        config=None if config is None else Path(config).expanduser(),
+        settings=settings,
+        search=search,
+        seeds=seeds,
+    )
+    fresh = _fresh_seeds(plan.seeds, evaluate_seeds)
+    root = Path(runs).expanduser().resolve()
+    at_hand = None if data_dir is None else Path(data_dir).expanduser().resolve()
+    watcher = TuneWatcher() if watcher is None else watcher
+    workers = default_workers(threads) if workers is None else workers
+    place = StudyPlace(root / plan.name, plan.name, storage)
+    with quiet():
+        study = _open(plan, place, trials, at_hand)
+        _search(study, at_hand, workers, threads, timeout, watcher)
+        best, state = _best(study, timeout), study.state()
+    evaluated = sweep(
+        [plan.config(best.params, seed) for seed in fresh],
+        root,
+        data_dir=at_hand,
+        workers=workers,
+        threads=threads,
+        watcher=watcher,
+    )
+    if evaluated.left:
+        raise KeyboardInterrupt
+    return TuneResult(
+        folder=place.folder,
+        parameters=plan.space.settings(best.params),
+        config=plan.config(best.params, plan.seeds[0]),
+        seeds=plan.seeds,
+        value=float(best.value or 0.0),
+        state=state,
+        runs=evaluated.runs,
+        failed=evaluated.failed,
+    )
+
+
+def _fresh_seeds(used: tuple[int, ...], wanted: int | Sequence[int]) -> tuple[int, ...]:
+    if isinstance(wanted, int):
+        return tuple(islice((seed for seed in count() if seed not in used), max(0, wanted)))
+    again = sorted(set(wanted) & set(used))
+    if again:
+        raise InputError(f"seed {again[0]} is used in the search; evaluate with other seeds.")
+    return tuple(wanted)
+
+
+def _open(plan: Plan, place: StudyPlace, trials: int, data_dir: Path | None) -> TuningStudy:
+    """Open the study; complain of what would make every trial fail."""
+    from ncgnn.data import load, make_split
+    from ncgnn.experiments.tuning._study import TuningStudy
+    from ncgnn.graph._fingerprint import fingerprint
+
+    config = plan.first
+    graph = load(config.data.dataset, data_dir)
+    for seed in plan.seeds:
+        make_split(graph, config.data.split, seed, warn=False)
+    study = TuningStudy(plan, place, trials)
+    if not study.agree("graph_sha256", fingerprint(graph)):
+        raise InputError(
+            f"{config.data.dataset} has changed since {place.folder} was begun; remove that "
+            "folder, or name another with --runs."
+        )
+    study.adopt()
+    return study
+
+
+def _search(
+    study: TuningStudy,
+    data_dir: Path | None,
+    workers: int,
+    threads: int,
+    timeout: float | None,
+    watcher: TuneWatcher,
+) -> None:
+    from ncgnn.experiments.tuning._files import TRIALS, write_trials
+    from ncgnn.experiments.tuning._serve import SearchJob
+    from ncgnn.experiments.tuning._workers import search
+
+    end = None if timeout is None else time.monotonic() + timeout
+    state = study.state()
+    watcher.searched(state)
+    try:
+        if not state.is_over:
+            search(
+                SearchJob(study.plan, study.place, study.total, data_dir, threads),
+                min(workers, study.total - state.done),
+                on_trial=lambda: watcher.searched(study.state()),
+                stop=lambda: watcher.stop() or (end is not None and time.monotonic() >= end),
+            )
+    finally:
+        study.tidy()
+        write_trials(study.place.folder / TRIALS, study.plan, study.trials())
+    if watcher.stop():
+        raise KeyboardInterrupt
+
+
+def _best(study: TuningStudy, timeout: float | None) -> FrozenTrial:
+    """The best trial, written to the study's folder."""
+    from ncgnn.experiments.tuning._files import BEST, write_best
+    from ncgnn.experiments.tuning._state import best_of
+
+    trials = study.trials()
+    best = best_of(trials)
+    if best is None:
+        errors = [t.user_attrs["error"] for t in trials if "error" in t.user_attrs]
+        if errors:
+            raise InputError(f"no trial has come to its end; the last error was: {errors[-1]}")
+        raise InputError(
+            f"no trial was complete after {timeout:g} seconds; the same command goes on."
+        )
+    write_best(study.place.folder / BEST, study.plan, best, study.state().in_words)
+    return best

@@ -1,0 +1,119 @@
+"""What the paper's figures have in common: small multiples, one legend, looks of models."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from ncgnn.report._figures import BLUE, GREEN, ORANGE, PURPLE, STYLE, VERMILION
+from ncgnn.report._run_axes import GREY, settled
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from ncgnn.training import Spread
+
+#: Colour, dashes and marker of one curve after the other.
+LOOKS: tuple[tuple[str, Any, str], ...] = (
+    (BLUE, "-", "o"),
+    (ORANGE, "--", "s"),
+    (GREEN, "-.", "^"),
+    (VERMILION, ":", "D"),
+    (PURPLE, (0, (5, 1)), "v"),
+    ("#56B4E9", (0, (3, 1, 1, 1)), "P"),
+    ("#000000", (0, (1, 1)), "X"),
+)
+PARTS = {"test": "test", "val": "validation"}
+#: Fewer evaluated nodes than these say little.
+FEW_NODES = 5
+_COLUMNS = 3
+
+
+@contextmanager
+def drawing(width: float, height: float) -> Generator[Figure]:
+    """A figure in the style of the package, laid out when all is drawn."""
+    with rc_context(STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure
+        settled(figure)
+
+
+def multiples(
+    count: int, panel: tuple[float, float] = (2.7, 2.1), above: float = 0.4
+) -> tuple[float, float, int, int]:
+    """Width and height of a figure of small multiples, with its rows and columns.
+
+    Args:
+        count: Number of panels.
+        panel: Width and height of one.
+        above: Height of the legend.
+    """
+    columns = {1: 1, 2: 2, 4: 2}.get(count, _COLUMNS)
+    rows = -(-count // columns)
+    wide = panel[0] * (1.6 if columns == 1 else 1.25 if columns == 2 else 1.0)
+    tall = panel[1] * (1.3 if columns == 1 else 1.0)
+    return wide * columns, tall * rows + above, rows, columns
+
+
+def axes_of(figure: Figure, count: int, rows: int, columns: int) -> list[Axes]:
+    """As many axes as there are panels, row by row."""
+    return [figure.add_subplot(rows, columns, place + 1) for place in range(count)]
+
+
+def outer_labels(axes: Sequence[Axes], columns: int, x: str, y: str) -> None:
+    """Label the lowest panel of every column and the first one of every row."""
+    for place, axis in enumerate(axes):
+        if place + columns >= len(axes):
+            axis.set_xlabel(x)
+        if place % columns == 0:
+            axis.set_ylabel(y)
+
+
+def common_legend(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
+    """One legend for all panels, above them, in some columns; every label once."""
+    entries: dict[str, Any] = {}
+    for axis in axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    figure.legend(
+        list(entries.values()),
+        list(entries),
+        loc="outside upper left",
+        frameon=False,
+        ncols=min(columns, len(entries)),
+        fontsize=8,
+        handlelength=2.4,
+    )
+
+
+def panel_title(axis: Axes, text: str) -> None:
+    """What a panel shows."""
+    axis.set_title(text, fontsize=8.5, loc="left")
+
+
+def say_missing(figure: Figure, missing: Sequence[str], noun: str = "run") -> None:
+    """Say below the panels how much is missing, so that nobody takes them for complete."""
+    if missing:
+        text = f"{len(missing)} {noun}{'' if len(missing) == 1 else 's'} missing"
+        figure.supxlabel(text, x=0.99, ha="right", fontsize=7, color=GREY)
+
+
+def whiskers(spreads: Sequence[Spread | None]) -> NDArray[np.float64]:
+    """Deviations below and above mean accuracies [2, n]; they end where accuracy does."""
+    mean = np.array([np.nan if s is None else s.mean for s in spreads])
+    std = np.array([np.nan if s is None or s.std is None else s.std for s in spreads])
+    return np.stack([np.minimum(std, mean), np.minimum(std, 1 - mean)])
+
+
+def model_title(name: str) -> str:
+    """What papers call a model."""
+    from ncgnn.nn._catalog import BY_NAME
+
+    return BY_NAME[name].title if name in BY_NAME else name

@@ -1,0 +1,134 @@
+"""The paper's tables with our numbers, and the paper's beside them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncgnn.report._grid import Grid, Marked
+from ncgnn.report._results_tables import percent
+
+if TYPE_CHECKING:
+    from ncgnn.experiments._published import Printed
+    from ncgnn.experiments.tables.accuracy import AccuracyTable
+    from ncgnn.experiments.tables.duplication import DuplicationTable
+    from ncgnn.experiments.tables.efficiency import EfficiencyTable
+    from ncgnn.experiments.tables.leaderboard import LeaderboardTable
+
+Line = tuple[str | Marked, ...]
+
+
+def accuracy_grid(table: AccuracyTable) -> Grid:
+    """Methods by rows, data sets by columns; below each method what the paper prints."""
+    lines: list[Line] = [*_graph_lines(table), ()]
+    for row in table.rows:
+        lines.append((row.title, *(_cell(table, row.name, name) for name in table.datasets)))
+        printed = [table.paper(row.name, name) for name in table.datasets]
+        if any(value is not None for value in printed):
+            lines.append(("  paper", *(_printed(value) for value in printed)))
+    shares = [table.majority.get(name) for name in table.datasets]
+    lines += [(), ("majority class", *("" if s is None else f"{100 * s:.2f}" for s in shares))]
+    counts = sorted({len(entry.seeds) for entry in table.entries.values()})
+    notes = [
+        "Test accuracy at the best validation epoch, mean ± sample standard deviation over "
+        f"{' to '.join(str(c) for c in {*counts[:1], *counts[-1:]}) or 'no'} seeds, percent; "
+        "bold: best, underlined: second best, ablations aside."
+    ]
+    return Grid(
+        f"{table.table}, {table.split} split", ("", *table.datasets), tuple(lines), tuple(notes)
+    )
+
+
+def macro_f1_grid(table: AccuracyTable) -> Grid:
+    """Macro-F1 of the same runs, which the paper does not print."""
+    lines = tuple(
+        (row.title, *(_macro(table, row.name, name) for name in table.datasets))
+        for row in table.rows
+    )
+    title = f"{table.table}, {table.split} split: macro-F1"
+    return Grid(title, ("", *table.datasets), lines)
+
+
+def _macro(table: AccuracyTable, row: str, dataset: str) -> str:
+    entry = table.entries.get((row, dataset))
+    return "" if entry is None else percent(entry.macro_f1)
+
+
+def _graph_lines(table: AccuracyTable) -> list[Line]:
+    facts = [table.facts.get(name) for name in table.datasets]
+    return [
+        ("classes", *("" if f is None else str(f.classes) for f in facts)),
+        ("nodes", *("" if f is None else f"{f.nodes:,}" for f in facts)),
+        ("NH", *("" if f is None else f"{f.nh:.2f}" for f in facts)),
+        ("NC (k=1)", *("" if f is None else f"{f.nc[0]:.2f}" for f in facts)),
+        ("NC (k=2)", *("" if f is None else f"{f.nc[1]:.2f}" for f in facts)),
+    ]
+
+
+def _cell(table: AccuracyTable, row: str, dataset: str) -> str | Marked:
+    entry = table.entries.get((row, dataset))
+    if entry is None:
+        return ""
+    text, ranked = percent(entry.test), table.ranked(dataset)
+    if row in ranked[:1]:
+        return Marked(text, "best")
+    return Marked(text, "second") if row in ranked[1:2] else text
+
+
+def _printed(value: Printed | None) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    mean, deviation = value
+    return f"{mean:.2f} ± {deviation:.2f}" if deviation else f"{mean:.2f}"
+
+
+def leaderboard_grid(table: LeaderboardTable) -> Grid:
+    """What others report of their own methods, then our runs and the paper's."""
+    from ncgnn.nn._catalog import BY_NAME
+
+    ours = table.ours
+    lines: list[Line] = [
+        (BY_NAME[name].title, *(_printed(table.quoted(name, d)) for d in ours.datasets))
+        for name in table.others
+    ]
+    lines.append(())
+    for row in ours.rows:
+        lines.append((f"{row.title}, ours", *(_cell(ours, row.name, d) for d in ours.datasets)))
+        lines.append(("  paper", *(_printed(ours.paper(row.name, d)) for d in ours.datasets)))
+    notes = ("Others as their authors report, with splits of their own; ours by runs.",)
+    return Grid(f"leaderboard, our {ours.split} split", ("", *ours.datasets), tuple(lines), notes)
+
+
+def duplication_grid(table: DuplicationTable) -> Grid:
+    """Shares of twins, ours and the paper's."""
+    titles = {"neighbours": "same neighbours and label", "features": "same features and label"}
+    lines: list[Line] = []
+    for kind, title in titles.items():
+        rates = [table.rates[kind, name] for name in table.datasets]
+        lines.append((title, *("" if r != r else f"{100 * r:.2f}" for r in rates)))
+        lines.append(("  paper", *(_printed(table.paper(kind, d)) for d in table.datasets)))
+    notes = ("Nodes beyond the first of each kind, in percent of all.",)
+    return Grid("duplication", ("", *table.datasets), tuple(lines), notes)
+
+
+def efficiency_grid(table: EfficiencyTable) -> Grid:
+    """Time per epoch and per run, and multiples of GCN beside the paper's."""
+    lines: list[Line] = []
+    for dataset in table.datasets:
+        for row in table.rows:
+            cost = table.costs.get((row.name, dataset))
+            if cost is None:
+                continue
+            ours, paper = table.multiple(row.name, dataset), table.paper_multiple(row.name)
+            lines.append(
+                (
+                    dataset,
+                    row.title,
+                    f"{1000 * cost.epoch.mean:.1f}",
+                    f"{cost.run.mean:.1f}",
+                    "" if ours is None else f"{ours:.2f}",
+                    "" if paper is None else f"{paper:.2f}",
+                )
+            )
+    head = ("data set", "method", "ms per epoch", "s per run", "× GCN", "× GCN, paper")
+    notes = ("Times hold for this machine and load; multiples of GCN compare better.",)
+    return Grid("efficiency, 64 hidden units, 2 layers", head, tuple(lines), notes, left=2)

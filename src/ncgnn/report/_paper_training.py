@@ -1,0 +1,164 @@
+"""The paper's figures of separated models: interplay, sensitivity, and α."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from ncgnn.report._figures import BLUE, GREEN, ORANGE, VERMILION
+from ncgnn.report._paper_axes import (
+    LOOKS,
+    axes_of,
+    common_legend,
+    drawing,
+    model_title,
+    multiples,
+    outer_labels,
+    panel_title,
+    say_missing,
+)
+from ncgnn.report._run_axes import GREY
+from ncgnn.report._run_words import group_names
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from ncgnn.experiments.figures._alpha import AlphaData, AlphaPanel
+    from ncgnn.experiments.figures._interplay import Curve, InterplayData, InterplayPanel
+    from ncgnn.experiments.figures._sensitivity import (
+        HopCurve,
+        SensitivityData,
+        SensitivityPanel,
+    )
+
+
+def draw_interplay(data: InterplayData) -> Figure:
+    """Mean NC (left scales) and accuracy (right scales) over the epochs; bands are deviations."""
+    width, height, rows, columns = multiples(len(data.panels), (2.9, 2.1), above=0.55)
+    with drawing(width, height) as figure:
+        axes = axes_of(figure, len(data.panels), rows, columns)
+        others: list[Axes] = []
+        for place, (axis, panel) in enumerate(zip(axes, data.panels, strict=True)):
+            other = axis.twinx()
+            _interplay(axis, other, panel)
+            if place % columns == columns - 1 or place == len(axes) - 1:
+                other.set_ylabel("accuracy")
+            others.append(other)
+        outer_labels(axes, columns, "epoch", "mean NC")
+        for axis in axes:
+            axis.yaxis.label.set_color(BLUE)
+        common_legend(figure, [*axes, *others], columns=2 if columns < 3 else 4)
+        say_missing(figure, data.missing)
+    return figure
+
+
+def _interplay(axis: Axes, other: Axes, panel: InterplayPanel) -> None:
+    other.spines.right.set_visible(True)
+    axis.set_zorder(other.get_zorder() + 1)
+    axis.patch.set_visible(False)
+    _band(axis, panel.estimated_nc, "estimated NC", BLUE, "-", 1.8)
+    if panel.true_nc is not None:
+        axis.axhline(panel.true_nc, color=BLUE, linestyle="--", linewidth=1.2, label="true NC")
+    val = replace(panel.val_accuracy, std=None)  # three bands would hide each other
+    _band(other, val, "validation accuracy", VERMILION, "-", 0.8)
+    if panel.test_accuracy is not None:
+        name = "test accuracy of the best epoch so far"
+        _band(other, panel.test_accuracy, name, GREEN, "-.", 1.4)
+    axis.set_ylim(bottom=0)
+    axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axis.margins(x=0.02)
+    runs = "1 run" if panel.runs == 1 else f"{panel.runs} runs"
+    panel_title(axis, f"{panel.dataset}, k = {panel.hops}, {runs}")
+
+
+def _band(axis: Axes, curve: Curve, label: str, colour: str, dashes: str, width: float) -> None:
+    mean, places = np.array(curve.mean), np.arange(len(curve.mean))
+    axis.plot(places, mean, color=colour, linestyle=dashes, linewidth=width, label=label)
+    if curve.std is not None:
+        std = np.array(curve.std)
+        axis.fill_between(places, mean - std, mean + std, color=colour, alpha=0.18, linewidth=0)
+
+
+def draw_sensitivity(data: SensitivityData) -> Figure:
+    """Accuracy against T, a curve per k: test with deviations, validation thin beside it."""
+    width, height, rows, columns = multiples(len(data.panels), (2.7, 2.1))
+    with drawing(width, height) as figure:
+        axes = axes_of(figure, len(data.panels), rows, columns)
+        for axis, panel in zip(axes, data.panels, strict=True):
+            for curve, look in zip(panel.curves, LOOKS, strict=False):
+                _hop_curve(axis, curve, look)
+            _preset(axis, panel)
+            axis.set_xticks([point.threshold for point in panel.curves[0].points])
+            axis.margins(x=0.06)
+            panel_title(axis, panel.dataset)
+        outer_labels(axes, columns, "threshold T", f"accuracy of {model_title(data.model)}")
+        common_legend(figure, axes, columns=4 if columns > 1 else 2)
+        say_missing(figure, data.missing)
+    return figure
+
+
+def _hop_curve(axis: Axes, curve: HopCurve, look: tuple[str, Any, str]) -> None:
+    colour, dashes, marker = look
+    places = [point.threshold for point in curve.points]
+    for part, width, size in (("test", 1.5, 5.0), ("val", 0.7, 2.5)):
+        spreads = [getattr(point, part) for point in curve.points]
+        mean = np.array([np.nan if s is None else s.mean for s in spreads])
+        if np.isnan(mean).all():
+            continue
+        label = f"k = {curve.hops}, {'test' if part == 'test' else 'validation'}"
+        style: dict[str, Any] = {"linestyle": dashes, "marker": marker, "markersize": size}
+        face = colour if part == "test" else "white"
+        style |= {"color": colour, "markerfacecolor": face, "linewidth": width}
+        axis.plot(places, mean, label=label, **style)
+        if part == "test":
+            std = np.array([np.nan if s is None or s.std is None else s.std for s in spreads])
+            axis.fill_between(places, mean - std, mean + std, color=colour, alpha=0.15, lw=0)
+
+
+def _preset(axis: Axes, panel: SensitivityPanel) -> None:
+    """A ring around the pair that the paper found best."""
+    for curve in panel.curves:
+        for point in curve.points:
+            chosen = (panel.preset_hops, panel.preset_threshold)
+            if (curve.hops, point.threshold) == chosen and point.test is not None:
+                ring: dict[str, Any] = {"marker": "o", "markersize": 11, "linestyle": "none"}
+                ring |= {"markerfacecolor": "none", "markeredgecolor": "black"}
+                axis.plot([point.threshold], [point.test.mean], label="preset, test", **ring)
+
+
+def draw_alpha(data: AlphaData) -> Figure:
+    """Densities of α over runs, a curve per group; ticks at the bottom are the runs."""
+    width, height, rows, columns = multiples(len(data.panels), (2.7, 1.9))
+    with drawing(width, height) as figure:
+        axes = axes_of(figure, len(data.panels), rows, columns)
+        for axis, panel in zip(axes, data.panels, strict=True):
+            _densities(axis, data.grid, panel)
+        outer_labels(axes, columns, "α: weight of message passing", "density")
+        common_legend(figure, axes, columns=2)
+        say_missing(figure, data.missing)
+    return figure
+
+
+def _densities(axis: Axes, grid: tuple[float, ...], panel: AlphaPanel) -> None:
+    places, highest = np.array(grid), max(max(group.density) for group in panel.groups)
+    names = group_names(len(panel.groups))
+    looks = ((BLUE, "-", "", "|"), (ORANGE, "--", "////", "x"), (GREEN, "-.", "....", "+"))
+    for place, (name, group) in enumerate(zip(names, panel.groups, strict=True)):
+        colour, dashes, hatch, marker = looks[place % len(looks)]
+        axis.plot(places, group.density, color=colour, linestyle=dashes, linewidth=1.5, label=name)
+        look: dict[str, Any] = {"facecolor": colour + "33", "edgecolor": colour, "hatch": hatch}
+        axis.fill_between(places, 0, np.array(group.density), linewidth=0, **look)
+        level = np.full(len(group.values), -highest * (0.05 + 0.07 * place))
+        axis.plot(group.values, level, linestyle="none", marker=marker, markersize=5, color=colour)
+    seen = places[np.max([group.density for group in panel.groups], axis=0) > 0.01 * highest]
+    axis.set_xlim(max(0.0, seen[0] - 0.02), min(1.0, seen[-1] + 0.02))
+    axis.set_ylim(-highest * (0.05 + 0.07 * len(names)), 1.05 * highest)
+    axis.axhline(0, color=GREY, linewidth=0.6)
+    axis.yaxis.set_major_locator(MaxNLocator(4, prune=None))
+    axis.set_yticks([tick for tick in axis.get_yticks() if 0 <= tick <= highest])
+    runs = len(panel.groups[0].values)
+    panel_title(axis, f"{panel.dataset}, {'1 run' if runs == 1 else f'{runs} runs'}")

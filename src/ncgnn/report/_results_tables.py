@@ -1,0 +1,113 @@
+"""Finished runs as tables for people and for other programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ncgnn.report._grid import Grid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ncgnn.experiments import Row
+    from ncgnn.training import Spread
+
+
+def results_grids(rows: Sequence[Row]) -> list[Grid]:
+    """One table per split family; families never share one."""
+    return [_grid(split, [r for r in rows if r.split == split]) for split in _splits(rows)]
+
+
+def results_columns(rows: Sequence[Row]) -> dict[str, NDArray[Any]]:
+    """One line per row and one column per fact; what is unknown is NaN."""
+    plain = [_facts(row) for row in rows]
+    return {
+        name: np.array([facts[name] for facts in plain]) for name in (plain[0] if plain else ())
+    }
+
+
+def _splits(rows: Sequence[Row]) -> list[str]:
+    return sorted({row.split for row in rows})
+
+
+def _grid(split: str, rows: Sequence[Row]) -> Grid:
+    compared = any(row.difference for row in rows)
+    head = ["data set", "model", "seeds", "validation", "test", "macro-F1", "majority", "seconds"]
+    notes = ["Mean ± sample standard deviation over seeds, percent."]
+    if compared:
+        head.append("difference")
+        notes.append(
+            "p: paired t test over common seeds, corrected for overlapping splits where their "
+            "sizes are known."
+        )
+    lines: list[tuple[str, ...]] = []
+    before = rows[0].dataset
+    for row in rows:
+        if row.dataset != before:
+            lines.append(())
+        before = row.dataset
+        lines.append((*_cells(row), *([_difference(row)] if compared else [])))
+    title = f"Finished runs, {split} split"
+    return Grid(title, tuple(head), tuple(lines), tuple(notes), left=2)
+
+
+def _cells(row: Row) -> list[str]:
+    return [
+        row.dataset.rsplit("/", 1)[-1],
+        row.label,
+        str(len(row.records)),
+        percent(row.spread("val")),
+        percent(row.spread("test")),
+        percent(row.spread("test", "macro_f1")),
+        "" if (base := row.mean_of("majority_baseline")) is None else f"{100 * base.mean:.2f}",
+        f"{row.seconds.mean:.1f}",
+    ]
+
+
+def _difference(row: Row) -> str:
+    found = row.difference
+    if found is None:
+        return ""
+    p_value = "" if found.p_value is None else f" (p {found.p_value:.3f}, n {found.seeds})"
+    return f"{100 * found.mean:+.2f}{p_value}"
+
+
+def percent(spread: Spread | None) -> str:
+    """Mean ± deviation, in percent."""
+    if spread is None:
+        return ""
+    deviation = "" if spread.std is None else f" ± {100 * spread.std:.2f}"
+    return f"{100 * spread.mean:.2f}{deviation}"
+
+
+def _facts(row: Row) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "dataset": row.dataset,
+        "split": row.split,
+        "model": row.model,
+        "options": row.options,
+        "seeds": " ".join(str(seed) for seed in row.records),
+        "n": len(row.records),
+    }
+    for name, spread in (
+        ("val_accuracy", row.spread("val")),
+        ("test_accuracy", row.spread("test")),
+        ("test_macro_f1", row.spread("test", "macro_f1")),
+        ("majority_baseline", row.mean_of("majority_baseline")),
+        ("seconds", row.seconds),
+        ("epochs", row.mean_of("epochs")),
+    ):
+        facts[name] = _number(None if spread is None else spread.mean)
+        facts[f"{name}_std"] = _number(None if spread is None else spread.std)
+    found = row.difference
+    facts["difference"] = _number(None if found is None else found.mean)
+    facts["p_value"] = _number(None if found is None else found.p_value)
+    return facts
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from ncgnn.cli import app
+
+SMALL = ["--set", "epochs=4", "--set", "hidden=8"]
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    run(
+        "sweep",
+        "--datasets",
+        "digits",
+        "--models",
+        "gcn,mlp",
+        "--seeds",
+        2,
+        *SMALL,
+        "--runs",
+        folder,
+    )
+    return folder
+
+
+def test_a_sweep_is_done_once(runs):
+    result = run(
+        *("sweep", "--datasets", "digits", "--models", "gcn,mlp", "--seeds", 2),
+        *(*SMALL, "--runs", runs, "--json"),
+    )
+    shown = json.loads(result.stdout)
+    assert len(shown["runs"]) == 4
+    assert shown["failed"] == {}
+    assert "4 found finished" in result.stderr
+    assert "0 runs to train" in result.stderr
+
+
+def test_a_failed_run_ends_with_an_error_that_names_it(tmp_path):
+    result = run(
+        *("sweep", "--datasets", "digits", "--models", "mlp", *SMALL),
+        *("--device", "nowhere", "--runs", tmp_path),
+        code=1,
+    )
+    assert "1 failed" in result.stderr
+    assert "nowhere" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["sweep"], "--datasets"),
+        (["sweep", "--datasets", ","], "--datasets"),
+        (["sweep", "--datasets", "digits", "--models", "gnc"], "gcn"),
+        (["sweep", "--datasets", "digits", "--seeds", "x"], "--seeds"),
+        (["sweep", "--datasets", "digits", "--engine", "ray", "--address", "127.0.0.1:1"], "Ray"),
+        (["reproduce", "tabel1"], "table1"),
+        (["reproduce", "table1", "--datasets", "digits", "--models", "gnc"], "gcn"),
+        (["results", "--runs", "nowhere"], "nowhere"),
+    ],
+)
+def test_mistakes_get_one_line(arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments, code=2)
+    assert words in result.stderr
+    assert len(result.stderr.strip().splitlines()) <= 2
+
+
+def test_results_are_shown_compared_and_written(runs, tmp_path):
+    table = tmp_path / "table.csv"
+    result = run("results", "--runs", runs, "--against", "gcn", "--out", table)
+    assert "stratified split" in result.stdout
+    assert "mlp" in result.stdout
+    assert "n 2" in result.stdout
+    head, *lines = table.read_text().splitlines()
+    assert head.startswith('"dataset","split","model"')
+    assert len(lines) == 2
+    assert "exists" in run("results", "--runs", runs, "--out", table, code=2).stderr
+    for name in ("table.md", "table.tex", "table.parquet"):
+        run("results", "--runs", runs, "--out", tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 100
+    assert ".parquet" in run("results", "--runs", runs, "--out", "x.doc", code=2).stderr
+
+
+def test_results_can_be_filtered_and_stored(runs, tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    result = run("results", "--runs", runs, "--models", "mlp", "--store", kept, "--json")
+    (row,) = json.loads(result.stdout)["rows"]
+    assert row["model"] == "mlp"
+    assert row["n"] == 2
+    assert row["p_value"] is None
+    assert len(kept.read_text().splitlines()) == 2
+    shown = run("results", "--runs", tmp_path / "none", "--stored", kept, "--json").stdout
+    assert json.loads(shown)["rows"] == [row]
+    assert "no finished runs" in run("results", "--runs", runs, "--datasets", "x", code=2).stderr
+
+
+def test_a_table_is_made_once_and_then_only_printed(tmp_path):
+    command = ["reproduce", "table1", "--datasets", "digits", "--models", "gcn,three-hops", *SMALL]
+    command += ["--runs", tmp_path / "runs", "--out", tmp_path / "out"]
+    assert "2 runs to train" in run(*command).stderr
+    again = run(*command)
+    assert "0 runs to train, 2 found finished" in again.stderr
+    assert "NCGCN (k=3)" in again.stdout
+    assert "paper split" in again.stdout
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"table1.md", "table1.tex"}
+
+
+def test_without_training_what_is_missing_is_listed(tmp_path):
+    command = ["reproduce", "table1", "--datasets", "digits", "--models", "gcn", *SMALL]
+    result = run(*command, "--runs", tmp_path / "r", "--out", tmp_path / "out", "--no-train")
+    assert "1 runs are missing" in result.stderr
+    assert "digits-gcn-paper-s0" in result.stderr
+
+
+def test_a_figure_is_written(tmp_path):
+    run("reproduce", "distributions", "--datasets", "digits", "--out", tmp_path)
+    run("reproduce", "entropy", "--out", tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {
+        f"{name}.{kind}" for name in ("distributions", "entropy") for kind in ("png", "svg")
+    }
+
+
+def test_all_targets_are_listed():
+    shown = run("reproduce").stdout
+    for name in ("table1", "duplication", "sensitivity", "embeddings"):
+        assert name in shown

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+import ncgnn
+from ncgnn.cli import app
+
+QUICK = ["--set", "hidden=16", "--set", "epochs=4", "--workers", 1]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tuned")
+    ncgnn.save(ncgnn.generate(200, 600, classes=3, features=8, seed=1), folder / "g.npz")
+    config = folder / "c.toml"
+    config.write_text(
+        '[data]\ndataset = "g.npz"\n[model]\nname = "mlp"\n'
+        "[search.training]\nlearning_rate = [0.01, 0.02]\nweight_decay = []\n"
+    )
+    command = ["tune", "--config", config, *QUICK, "--runs", folder / "runs"]
+    command += ["--trials", 4, "--evaluate-seeds", 2]
+    return folder, command, run(*command)
+
+
+def test_a_table_says_what_was_found(tuned):
+    _, _, result = tuned
+    assert result.exit_code == 0, result.output
+    for words in (
+        "training.learning_rate",
+        "model.dropout",
+        "validation in the search, seed 0",
+        "validation, fresh seeds 1, 2",
+        "test, fresh seeds 1, 2",
+        "±",
+        "4 complete, 0 pruned, 0 failed",
+    ):
+        assert words in result.stdout
+    assert "training.weight_decay" not in result.stdout
+    assert "[4/4] trials: best val" in result.stderr
+    assert "ncgnn train --config" in result.stderr
+
+
+def test_the_same_command_again_only_prints(tuned):
+    folder, command, _ = tuned
+    (journal,) = folder.glob("runs/tune-*/journal.jsonl")
+    before = journal.read_bytes()
+    again = run(*command, "--json")
+    assert again.exit_code == 0, again.output
+    found = json.loads(again.stdout)
+    assert journal.read_bytes() == before
+    assert set(found["parameters"]) == {"training.learning_rate", "model.dropout"}
+    assert found["search"]["complete"] == 4
+    assert found["evaluation"]["seeds"] == [1, 2]
+    assert 0 < found["evaluation"]["test_accuracy"]["mean"] <= 1
+
+
+def test_the_best_configuration_is_trained_as_it_is(tuned):
+    folder, _, _ = tuned
+    (best,) = folder.glob("runs/tune-*/best.toml")
+    result = run("train", "--config", best, "--seeds", "1,2", "--runs", folder / "runs", "--json")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("found finished") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--dataset"),
+        (["--dataset", "digitz"], "digits"),
+        (["--dataset", "digits", "--model", "ncgc"], "ncgcn"),
+        (["--dataset", "digits", "--set", "foo=1"], "model.foo"),
+        (["--dataset", "digits", "--set", "seed=1"], "--seeds"),
+        (["--dataset", "digits", "--seeds", "0"], "--seeds"),
+        (["--dataset", "digits", "--evaluate-seeds", "x"], "--evaluate-seeds"),
+        (["--dataset", "digits", "--evaluate-seeds", "0,"], "seed 0 is used"),
+        (["--dataset", "digits", "--split", "published"], "published"),
+        (["--dataset", "digits", "--timeout", "0"], "timeout"),
+        (["--dataset", "digits", "--storage", "x"], "--storage"),
+        (["--config", "none.toml"], "none.toml"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, arguments, message):
+    result = run("tune", *arguments, "--runs", tmp_path)
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
+    command = [sys.executable, "-m", "ncgnn", "tune", "--dataset", "digits", "--model", "mlp"]
+    command += ["--set", "hidden=16", "--set", "epochs=400", "--set", "patience=400"]
+    command += ["--workers", "2", "--trials", "2", "--evaluate-seeds", "0", "--runs", tmp_path]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while process.poll() is None and not any(tmp_path.glob("tune-*/trials/*/*/metrics.jsonl")):
+        time.sleep(0.02)
+    time.sleep(0.3)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert "the same command continues" in said
+    assert "Traceback" not in said
+    assert any(tmp_path.glob("tune-*/trials/*/*/checkpoint.safetensors"))
+    again = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
+    assert json.loads(again.stdout)["search"]["complete"] == 2
+    assert not any(tmp_path.glob("tune-*/trials/*"))

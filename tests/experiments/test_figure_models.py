@@ -1,0 +1,179 @@
+"""Numbers of figures that compare models: accuracy by NC, embeddings, and time."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from figure_cases import (
+    CLASSES,
+    NODES,
+    TARGETS,
+    asked,
+    small_edges,
+    small_graph,
+    tenth,
+    trained,
+    true_confusion,
+)
+
+from ncgnn.data import Split
+from ncgnn.errors import InputError
+from ncgnn.experiments.figures._first_layer import first_layer, plane
+from ncgnn.training import load_run
+
+MODELS = ("gcn", "ncgcn")
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return small_graph(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, one_thread):
+    return tmp_path_factory.mktemp("runs")
+
+
+def test_groups_against_the_definitions(dataset, folder):
+    request = asked(dataset, MODELS)
+    runs = trained("groups", request, folder)
+    data = TARGETS["groups"].collect(request, runs)
+    (panel,) = data.panels
+    assert [curve.model for curve in panel.curves] == list(MODELS)
+    assert (panel.hops, panel.threshold, panel.part, data.missing) == (1, 0.5, "test", ())
+    _, labels = small_edges()
+    confusion = np.array(true_confusion(1))
+    places = np.array([tenth(value) for value in confusion])
+    high = confusion > 0.5 + 1e-9
+    for curve in panel.curves:
+        mine = [run for run in runs.values() if run.config.model.name == curve.model]
+        low_right, high_right, by_tenth = [], [], [[] for _ in range(10)]
+        for run in mine:
+            test = Split.load(run.folder / "split.json").test
+            right = load_run(run.folder).probabilities().argmax(1)[test] == labels[test]
+            low_right.append(right[~high[test]].mean())
+            high_right.append(right[high[test]].mean())
+            for number in np.unique(places[test]):
+                by_tenth[number].append(right[places[test] == number].mean())
+        assert curve.low.mean == pytest.approx(np.mean(low_right))
+        assert curve.high.mean == pytest.approx(np.mean(high_right))
+        assert curve.high.std == pytest.approx(np.std(high_right, ddof=1))
+        for found, values in zip(curve.tenths, by_tenth, strict=True):
+            assert (found is None) == (not values)
+            assert found is None or found.mean == pytest.approx(np.mean(values))
+    tests = [Split.load(run.folder / "split.json").test for run in runs.values()]
+    assert panel.high_nodes == np.mean([high[test].sum() for test in tests])
+    assert panel.low_nodes + panel.high_nodes == np.mean([len(test) for test in tests])
+    assert sum(panel.tenth_nodes) == panel.low_nodes + panel.high_nodes
+    json.dumps(data.plain(), allow_nan=False)
+
+
+def test_groups_of_a_model_without_runs_are_left_out(dataset, folder):
+    request = asked(dataset, MODELS)
+    runs = trained("groups", request, folder)
+    kept = {name: run for name, run in runs.items() if run.config.model.name == "gcn"}
+    data = TARGETS["groups"].collect(request, kept)
+    assert [curve.model for curve in data.panels[0].curves] == ["gcn"]
+    assert set(data.missing) == set(runs) - set(kept)
+
+
+def smoothing():
+    """D^-1/2 (A + I) D^-1/2 as a dense matrix."""
+    edges, _ = small_edges()
+    matrix = np.eye(NODES)
+    for source, target in edges:
+        matrix[target, source] = 1
+    scale = matrix.sum(1) ** -0.5
+    return scale[:, None] * matrix * scale
+
+
+def test_the_first_layer_of_gcn(dataset, folder):
+    request = asked(dataset, ("gcn",), seeds=(0,))
+    (run,) = trained("embeddings", request, folder).values()
+    model = load_run(run.folder)
+    weight = model.model.first.weights[0].detach().numpy()
+    bias = model.model.first.bias.detach().numpy()
+    features = model.inputs.features
+    features = (features if isinstance(features, torch.Tensor) else features.to_dense()).numpy()
+    expected = np.maximum(smoothing() @ features @ weight + bias, 0)
+    assert np.allclose(first_layer(model), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("separation", ["strict", "renormalised", "none"])
+def test_the_first_layer_of_a_separated_model(dataset, folder, separation):
+    settings = (("hidden", 8), ("epochs", 6), ("threshold", 0.2), ("separation", separation))
+    request = asked(dataset, ("ncgcn",), seeds=(0,), settings=settings)
+    (run,) = trained("embeddings", request, folder).values()
+    kept = load_run(run.folder)
+    group = kept.grouping.group
+    rows, seen = first_layer(kept), []
+    if separation == "none":
+        group = torch.zeros_like(group)
+    layout = kept.model._prepared.layout(kept.inputs, group)
+    with torch.no_grad():
+        for s, channel in enumerate(layout.channels):
+            hidden = kept.model._hidden(layout, s, None)
+            for place, node in enumerate(channel.sources.tolist()):
+                if group[node] == s:
+                    assert np.allclose(rows[node], hidden[place].numpy(), atol=1e-6)
+                    seen.append(node)
+    assert sorted(seen) == list(range(NODES))
+
+
+def test_models_without_such_a_layer_are_refused(dataset, folder):
+    request = asked(dataset, ("gprgnn",), seeds=(0,))
+    runs = trained("embeddings", request, folder)
+    with pytest.raises(InputError, match="no first layer"):
+        TARGETS["embeddings"].collect(request, runs)
+
+
+def test_embeddings_show_the_same_nodes_and_say_how_right_each_model_is(dataset, folder):
+    request = asked(dataset, seeds=(3, 4))
+    runs = trained("embeddings", request, folder)
+    assert {run.config.training.seed for run in runs.values()} == {3}
+    data = TARGETS["embeddings"].collect(request, runs)
+    assert [panel.model for panel in data.panels] == ["gcn", "ncgcn"]
+    high = np.array(true_confusion(1)) > 0.5 + 1e-9
+    _, labels = small_edges()
+    for panel, run in zip(data.panels, runs.values(), strict=True):
+        assert panel.label == tuple(labels)
+        assert panel.high == tuple(high)
+        assert panel.accuracy == run.result["scores"]["test"]["accuracy"]
+        groups = {r["part"]: r["accuracy"] for r in run.result["accuracy_by_true_group"]}
+        assert (panel.low_accuracy, panel.high_accuracy) == (groups[0], groups[1])
+    assert data.panels[0].x != data.panels[1].x
+    assert data == TARGETS["embeddings"].collect(request, runs)
+    json.dumps(data.plain(), allow_nan=False)
+
+
+def test_the_plane_keeps_clusters_apart():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(CLASSES), 40)
+    rows = (rng.normal(size=(120, 10)) * 0.1 + 5 * np.eye(10)[labels]).astype(np.float32)
+    points = plane(rows, seed=0)
+    centres = np.stack([points[labels == c].mean(0) for c in range(CLASSES)])
+    nearest = np.linalg.norm(points[:, None] - centres, axis=2).argmin(1)
+    assert np.array_equal(nearest, labels)
+    with pytest.raises(InputError, match="too few"):
+        plane(rows[:3], seed=0)
+
+
+def test_time_is_that_of_the_runs(dataset, folder):
+    request = asked(dataset, ("mlp", "gcn"))
+    runs = trained("time", request, folder)
+    data = TARGETS["time"].collect(request, runs)
+    (panel,) = data.panels
+    for time in panel.times:
+        mine = [run for run in runs.values() if run.config.model.name == time.model]
+        assert time.runs == 2
+        assert time.epochs.mean == 6
+        assert time.per_run.mean == pytest.approx(np.mean([run.seconds for run in mine]))
+        each = [1000 * run.seconds / run.result["epochs"] for run in mine]
+        assert time.per_epoch.mean == pytest.approx(np.mean(each))
+    name = next(iter(runs))
+    rest = {other: run for other, run in runs.items() if other != name}
+    assert TARGETS["time"].collect(request, rest).missing == (name,)
+    json.dumps(data.plain(), allow_nan=False)

@@ -1,0 +1,140 @@
+"""Numbers of figures of separated models: interplay, sensitivity, and α."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from figure_cases import TARGETS, asked, small_graph, trained, true_confusion
+from scipy.stats import gaussian_kde
+
+from ncgnn.errors import InputError
+from ncgnn.experiments.figures._alpha import kernel_density
+from ncgnn.experiments.figures._sensitivity import best_pair
+from ncgnn.training import RunFolder
+
+STOPPING = (("hidden", 8), ("epochs", 30), ("patience", 3), ("learning_rate", 0.05))
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return small_graph(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def interplay(dataset, tmp_path_factory, one_thread):
+    request = asked(dataset, seeds=(0, 1, 2), settings=STOPPING)
+    return request, trained("interplay", request, tmp_path_factory.mktemp("runs"))
+
+
+def test_interplay_against_the_records(interplay):
+    request, runs = interplay
+    data = TARGETS["interplay"].collect(request, runs)
+    (panel,) = data.panels
+    histories = [RunFolder(run.folder).history() for run in runs.values()]
+    length = min(map(len, histories))
+    assert len({len(history) for history in histories}) > 1  # they stopped at different times
+    assert panel.runs == 3
+    assert panel.true_nc == pytest.approx(np.mean(true_confusion(1)))
+    for curve, key in ((panel.estimated_nc, "mean_nc"), (panel.val_accuracy, "val_accuracy")):
+        table = np.array([[record[key] for record in h[:length]] for h in histories])
+        assert curve.mean == pytest.approx(table.mean(0))
+        assert curve.std == pytest.approx(table.std(0, ddof=1))
+    assert panel.estimated_nc.mean[0] == 0
+
+
+def test_test_accuracy_is_that_of_the_best_epoch_so_far(interplay):
+    request, runs = interplay
+    name, run = next(iter(runs.items()))
+    data = TARGETS["interplay"].collect(request, {name: run})
+    history = RunFolder(run.folder).history()
+    assert len(data.missing) == 2
+    for epoch, value in enumerate(data.panels[0].test_accuracy.mean):
+        best = max(history[: epoch + 1], key=lambda record: record["val_accuracy"])
+        assert value == best["test_accuracy"]
+    assert data.panels[0].test_accuracy.std is None
+    assert any(record["test_accuracy"] is None for record in history)
+    json.dumps(data.plain(), allow_nan=False)
+
+
+@pytest.mark.parametrize("name", ["interplay", "sensitivity", "alpha"])
+def test_models_that_do_not_separate_are_refused(dataset, name):
+    with pytest.raises(InputError, match="name a separated model"):
+        TARGETS[name].cells(asked(dataset, ("gcn",)))
+    with pytest.raises(InputError, match="guidance"):
+        TARGETS[name].cells(asked(dataset, settings=(("guidance", "nh"),)))
+
+
+def test_alpha_is_that_of_the_runs(interplay):
+    request, runs = interplay
+    data = TARGETS["alpha"].collect(request, runs)
+    (panel,) = data.panels
+    for group, found in enumerate(panel.groups):
+        assert found.values == tuple(run.result["alpha"][group] for run in runs.values())
+        assert found.density == kernel_density(found.values, data.grid)
+    assert len(panel.groups) == 2
+    name = next(iter(runs))
+    rest = {other: run for other, run in runs.items() if other != name}
+    assert TARGETS["alpha"].collect(request, rest).missing == (name,)
+    json.dumps(data.plain(), allow_nan=False)
+
+
+def test_density_is_scotts():
+    values, grid = [0.2, 0.35, 0.5, 0.55, 0.9], np.linspace(-1, 2, 3001)
+    density = np.array(kernel_density(values, grid))
+    assert density == pytest.approx(gaussian_kde(values, "scott")(grid))
+    assert density.sum() * (grid[1] - grid[0]) == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize("values", [[0.5], [0.5, 0.5, 0.5]])
+def test_runs_that_agree_have_a_density(values):
+    grid = np.linspace(0, 1, 1001)
+    density = np.array(kernel_density(values, grid))
+    assert density.sum() * (grid[1] - grid[0]) == pytest.approx(1, abs=1e-3)
+    assert grid[density.argmax()] == pytest.approx(0.5)
+
+
+def test_sensitivity_takes_each_accuracy_from_its_own_run(dataset, tmp_path, one_thread):
+    settings = (("hidden", 4), ("epochs", 2))
+    request = asked(dataset, seeds=(0, 1), settings=settings)
+    cells = TARGETS["sensitivity"].cells(request)
+    pairs = {(c.model.options["hops"], *c.model.options["threshold"]) for c in cells}
+    assert pairs == {(k, t) for k in (1, 2, 3) for t in (0.3, 0.4, 0.5, 0.6, 0.7)}
+    assert len(cells) == 30
+    runs = trained("sensitivity", request, tmp_path)
+    dropped = [name for name, run in runs.items() if run.config.model.options["hops"] == 3]
+    kept = {name: run for name, run in runs.items() if name not in dropped[:3]}
+    data = TARGETS["sensitivity"].collect(request, kept)
+    (panel,) = data.panels
+    assert data.missing == tuple(dropped[:3])
+    assert (panel.preset_hops, panel.preset_threshold) == (None, None)
+    for curve in panel.curves:
+        for point in curve.points:
+            options = {"hops": curve.hops, "threshold": [point.threshold]}
+            mine = [
+                run.result["scores"]
+                for run in kept.values()
+                if options.items() <= run.config.model.options.items()
+            ]
+            assert point.runs == len(mine)
+            if not mine:
+                assert (point.test, point.val) == (None, None)
+                continue
+            for part, spread in (("test", point.test), ("val", point.val)):
+                assert spread.mean == pytest.approx(np.mean([s[part]["accuracy"] for s in mine]))
+    assert {point.runs for point in panel.curves[2].points} == {0, 1, 2}
+    json.dumps(data.plain(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("model", "dataset", "best"),
+    [
+        ("ncgcn", "chameleon-filtered", (2, 0.6)),
+        ("ncgcn", "coauthor-cs", (1, 0.7)),
+        ("ncgat", "coauthor-cs", (None, None)),
+        ("ncgcn", "digits", (None, None)),
+    ],
+)
+def test_the_best_pair_is_the_presets(model, dataset, best):
+    assert best_pair(model, dataset) == best

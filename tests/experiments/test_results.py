@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import ttest_rel
+from sweep_cells import tiny_cells
+
+from ncgnn.errors import InputError
+from ncgnn.experiments import (
+    Record,
+    as_records,
+    paired_test,
+    read_runs,
+    read_stored,
+    results_table,
+    write_stored,
+)
+from ncgnn.training import train_run
+
+SCORES = st.lists(
+    st.tuples(st.floats(0, 1, width=32), st.floats(0, 1, width=32)), min_size=2, max_size=12
+)
+
+
+def record(model="gcn", seed=0, test=0.5, split="paper", dataset="digits", nodes=None, **options):
+    config = {
+        "data": {"dataset": dataset, "split": split, "scaling": "raw"},
+        "model": {"name": model, "hidden": 8} | options,
+        "training": {"seed": seed, "device": "cpu"},
+    }
+    part = {"accuracy": test, "macro_f1": test / 2}
+    result = {
+        "scores": {"val": part, "test": part},
+        "majority_baseline": 0.1,
+        "epochs": 3,
+        "split_sha256": f"{dataset}{split}{seed}",
+    }
+    if nodes is not None:
+        result["nodes"] = nodes
+    return Record(json.dumps(config), config, result, 2.0)
+
+
+def test_rows_are_runs_that_differ_in_their_seed_only():
+    rows = results_table([record(seed=s, test=s / 10) for s in (2, 0, 1)])
+    assert len(rows) == 1
+    assert list(rows[0].records) == [0, 1, 2]
+    assert rows[0].spread("test").mean == pytest.approx(0.1)
+    assert rows[0].spread("test").std == pytest.approx(0.1)
+    assert rows[0].spread("test", "auroc") is None
+
+
+def test_split_families_never_share_a_row():
+    rows = results_table([record(split="paper"), record(split="stratified", seed=1)])
+    assert [row.split for row in rows] == ["paper", "stratified"]
+
+
+def test_a_row_is_named_after_what_is_unusual():
+    usual = [record("ncgcn", seed=s, hops=1, mode="a") for s in (0, 1)]
+    rows = results_table([*usual, record("ncgcn", hops=2, mode="a"), record("mlp")])
+    assert [row.label for row in rows] == ["mlp", "ncgcn", "ncgcn hops=2"]
+
+
+def test_comparison_uses_common_seeds_only():
+    first = [record("a", s, t) for s, t in ((0, 0.5), (1, 0.7), (2, 0.6))]
+    second = [record("b", s, t) for s, t in ((1, 0.6), (2, 0.6), (3, 0.9))]
+    row = results_table([*first, *second], against="b")[0]
+    assert row.difference.seeds == 2
+    assert row.difference.mean == pytest.approx(0.05)
+    assert results_table([*first, *second], against="b")[1].difference is None
+
+
+def test_runs_on_other_splits_are_no_pairs():
+    other = record("b", 0, 0.4)
+    other.result["split_sha256"] = "drawn otherwise"
+    assert results_table([record("a", 0, 0.5), other], against="b")[0].difference is None
+
+
+def test_comparison_with_nobody_and_with_several():
+    with pytest.raises(InputError, match="no runs; known: a"):
+        results_table([record("a")], against="c")
+    sizes = ((1, 1, 2), (1, 2, 1), (2, 1, 1))
+    records = [record("b", hops=h, width=w, depth=d) for h, w, d in sizes] + [record("a")]
+    labels = [row.label for row in results_table(records)]
+    assert "b" not in labels
+    with pytest.raises(InputError, match="several rows"):
+        results_table(records, against="b")
+    assert results_table(records, against=labels[-1])[0].difference is not None
+
+
+@given(SCORES)
+@settings(max_examples=50, deadline=None)
+def test_without_correction_it_is_students_paired_test(pairs):
+    first, second = np.array(pairs, dtype=np.float64).T
+    found = paired_test(first.tolist(), second.tolist())
+    assert found.mean == pytest.approx((first - second).mean(), abs=1e-12)
+    if np.std(first - second) > 1e-6:
+        assert found.p_value == pytest.approx(ttest_rel(first, second).pvalue, rel=1e-6, abs=1e-12)
+
+
+def test_overlapping_splits_make_a_difference_less_sure():
+    first, second = [0.5, 0.6, 0.7], [0.4, 0.52, 0.61]
+    plain, corrected = paired_test(first, second), paired_test(first, second, 1 / 3)
+    assert corrected.p_value > plain.p_value
+    assert corrected.mean == plain.mean
+    # With two degrees of freedom p = 1 - t / sqrt(2 + t^2); here t = 0.09 / sqrt((2/3) 0.0001).
+    statistic = 0.09 / np.sqrt((1 / 3 + 1 / 3) * 0.0001)
+    by_hand = 1 - statistic / np.sqrt(2 + statistic**2)
+    assert corrected.p_value == pytest.approx(by_hand, rel=1e-6)
+
+
+def test_the_correction_is_taken_from_the_split():
+    nodes = {"train": 30, "val": 10, "test": 10}
+    pairs = [(0.5, 0.4), (0.6, 0.52), (0.7, 0.61)]
+    records = [record("a", s, a, nodes=nodes) for s, (a, _) in enumerate(pairs)]
+    records += [record("b", s, b, nodes=nodes) for s, (_, b) in enumerate(pairs)]
+    found = results_table(records, against="b")[0].difference
+    assert found == paired_test([a for a, _ in pairs], [b for _, b in pairs], 1 / 3)
+
+
+def test_few_and_equal_values():
+    assert paired_test([0.5], [0.4]).p_value is None
+    assert paired_test([0.5, 0.6], [0.5, 0.6]).p_value == 1.0
+    assert paired_test([0.75, 0.5], [0.5, 0.25]).p_value == 0.0
+    with pytest.raises(InputError):
+        paired_test([0.5], [0.5, 0.6])
+
+
+def test_runs_are_read_whole_or_not_at_all(tmp_path):
+    configs = tiny_cells(["mlp"], (0, 1, 2))
+    for config in configs:
+        train_run(config, tmp_path)
+    damaged, unfinished = (tmp_path / config.name for config in configs[:2])
+    body = (damaged / "result.json").read_text()
+    (damaged / "result.json").write_text(body.replace("accuracy", "accurecy", 1))
+    (unfinished / "done.json").unlink()
+    failed = tmp_path / "failed"
+    failed.mkdir()
+    (failed / "error.json").write_text('{"error": "out of luck"}')
+    (tmp_path / "notes").mkdir()
+    records, problems = read_runs(tmp_path)
+    assert [r.name for r in records] == [configs[2].name]
+    assert "changed" in problems[damaged]
+    assert "not finished" in problems[unfinished]
+    assert problems[failed] == "failed: out of luck"
+    assert len(problems) == 3
+    assert records == as_records([train_run(configs[2], tmp_path)])
+
+
+def test_stored_records_add_up(tmp_path):
+    path = tmp_path / "kept.jsonl"
+    first, second = record(seed=0), record(seed=1)
+    assert write_stored([first], path) == 1
+    assert write_stored([first, second], path) == 1
+    assert read_stored(path) == [first, second]
+    path.write_text(path.read_text() + "{torn")
+    with pytest.raises(InputError, match=r"kept\.jsonl, line 3"):
+        read_stored(path)
+
+
+def test_there_must_be_a_folder(tmp_path):
+    with pytest.raises(InputError, match="--runs"):
+        read_runs(tmp_path / "nowhere")

@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from sweep_cells import Notes, contents, tiny_cells
+
+from ncgnn.errors import InputError
+from ncgnn.experiments import _local, grid, sweep
+from ncgnn.training import train_run
+
+
+def test_a_grid_has_every_cell_once():
+    configs = grid(["digits"], ["gcn", "mlp"], seeds=range(3), split="stratified")
+    names = [config.name for config in configs]
+    assert len(set(names)) == 6
+    assert [c.training.seed for c in configs] == [0, 1, 2] * 2
+
+
+def test_finished_cells_are_never_trained_again(tmp_path):
+    configs = tiny_cells()
+    first, second = Notes(), Notes()
+    result = sweep(configs, tmp_path, workers=2, watcher=first)
+    assert [run.config for run in result.runs] == configs
+    assert all(run.fresh for run in result.runs)
+    assert not result.failed
+    assert not result.left
+    assert sorted(first.to_do) == sorted(config.name for config in configs)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    again = sweep([*configs, configs[0]], tmp_path, workers=2, watcher=second)
+    assert second.to_do == []
+    assert second.done_before == 4
+    assert not any(run.fresh for run in again.runs)
+    assert [run.result for run in again.runs] == [run.result for run in result.runs]
+    assert before == {
+        path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()
+    }
+
+
+def test_the_outcome_is_that_of_runs_one_by_one(tmp_path):
+    configs = tiny_cells()
+    sweep(configs, tmp_path / "sweep", workers=2)
+    program = (
+        "import sys; from pathlib import Path; sys.path[:0] = sys.argv[2:]\n"
+        "from sweep_cells import tiny_cells; from ncgnn.training import train_run\n"
+        "for config in tiny_cells(): train_run(config, Path(sys.argv[1]))"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "alone"), str(Path(__file__).parent)],
+        env=os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
+        check=True,
+    )
+    assert contents(tmp_path / "sweep") == contents(tmp_path / "alone")
+
+
+def test_a_failed_cell_keeps_its_error_and_the_others_go_on(tmp_path):
+    bad = tiny_cells(["mlp"], (0,), device="nowhere")
+    configs = bad + tiny_cells(["mlp"], (1, 2))
+    result = sweep(configs, tmp_path, workers=1)
+    assert len(result.runs) == 2
+    folder = tmp_path / bad[0].name
+    assert list(result.failed) == [folder]
+    assert "nowhere" in result.failed[folder]
+    kept = json.loads((folder / "error.json").read_text())
+    assert "nowhere" in kept["error"]
+    assert "InputError" in kept["traceback"]
+    notes = Notes()
+    again = sweep(configs, tmp_path, workers=1, watcher=notes)
+    assert again.failed == result.failed
+    assert notes.to_do == []
+    notes = Notes()
+    assert sweep(configs, tmp_path, workers=1, retry_failed=True, watcher=notes).failed
+    assert notes.to_do == [bad[0].name]
+
+
+def test_a_failure_is_forgotten_when_the_cell_is_trained_after_all(tmp_path):
+    (config,) = tiny_cells(["mlp"], (0,))
+    folder = tmp_path / config.name
+    folder.mkdir()
+    (folder / "error.json").write_text('{"error": "the disk was full", "traceback": ""}')
+    assert sweep([config], tmp_path).failed == {folder: "the disk was full"}
+    assert len(sweep([config], tmp_path, retry_failed=True).runs) == 1
+    assert not (folder / "error.json").exists()
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "unmark", "drop"])
+def test_damaged_cells_are_noticed_and_trained_again(tmp_path, damage):
+    configs = tiny_cells(["gcn"], (0, 1))
+    sweep(configs, tmp_path, workers=1)
+    before = contents(tmp_path)
+    folder = tmp_path / configs[0].name
+    if damage == "flip":
+        body = bytearray((folder / "weights.safetensors").read_bytes())
+        body[-1] ^= 1
+        (folder / "weights.safetensors").write_bytes(body)
+    elif damage == "cut":
+        lines = (folder / "metrics.jsonl").read_bytes()
+        (folder / "metrics.jsonl").write_bytes(lines[:-9])
+    elif damage == "unmark":
+        (folder / "done.json").unlink()
+    else:
+        (folder / "result.json").unlink()
+    notes = Notes()
+    result = sweep(configs, tmp_path, workers=1, watcher=notes)
+    assert notes.to_do == [configs[0].name]
+    assert len(result.runs) == 2
+    assert contents(tmp_path) == before
+    if damage != "unmark":
+        assert "trained again" in notes.outcomes[0].warnings[0]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_a_killed_worker_is_replaced_and_its_cell_done(tmp_path, monkeypatch):
+    monkeypatch.setattr(_local, "SIGN_OF_LIFE", 0.0)
+    killed = []
+
+    def kill_once(cell, state):
+        if not killed and state["epoch"] > 3:
+            killed.extend(kill_trainers())
+
+    configs = tiny_cells(epochs=60)
+    notes = Notes(kill_once)
+    result = sweep(configs, tmp_path / "killed", workers=2, watcher=notes)
+    assert killed
+    assert len(result.runs) == 4
+    assert len(notes.begun) > 4  # somebody had to begin again
+    sweep(configs, tmp_path / "whole", workers=2)
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_a_cell_whose_workers_always_die_fails_with_a_remedy(tmp_path, monkeypatch):
+    monkeypatch.setattr(_local, "SIGN_OF_LIFE", 0.0)
+    configs = tiny_cells(["ncgcn"], (0,), epochs=400, patience=400)
+    notes = Notes(lambda cell, state: kill_trainers())
+    result = sweep(configs, tmp_path, workers=1, retries=1, watcher=notes)
+    ((folder, error),) = result.failed.items()
+    assert folder.name == configs[0].name
+    assert "2 times" in error
+    assert "SIGKILL" in error
+    assert "--workers" in error
+
+
+def kill_trainers():
+    """Kill all workers of this process; says which."""
+    me = psutil.Process()
+    found = [p for p in me.children(recursive=True) if not p.children() and _is_worker(p)]
+    for process in found:
+        process.send_signal(signal.SIGKILL)
+    return found
+
+
+def _is_worker(process):
+    parent = process.parent()
+    return parent is not None and "forkserver" in " ".join(parent.cmdline())
+
+
+def test_stopping_keeps_what_was_done_and_the_same_call_goes_on(tmp_path):
+    configs = tiny_cells(seeds=range(4))
+    result = sweep(configs, tmp_path, workers=1, watcher=Notes(stop_after=2))
+    assert 2 <= len(result.runs) < len(configs)
+    assert len(result.left) == len(configs) - len(result.runs)
+    whole = sweep(configs, tmp_path, workers=1)
+    assert len(whole.runs) == len(configs)
+    assert not whole.left
+
+
+def test_a_cell_that_another_process_trains_is_waited_for(tmp_path):
+    (config,) = tiny_cells(["ncgcn"], (0,), epochs=150, patience=150)
+    program = (
+        "import sys; from pathlib import Path; sys.path[:0] = sys.argv[2:]\n"
+        "from sweep_cells import tiny_cells; from ncgnn.training import train_run\n"
+        "configs = tiny_cells(['ncgcn'], (0,), epochs=150, patience=150)\n"
+        "train_run(configs[0], Path(sys.argv[1]))"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path), str(Path(__file__).parent)],
+        env=os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
+    )
+    while not (tmp_path / config.name / "metrics.jsonl").exists():
+        assert other.poll() is None
+        time.sleep(0.01)
+    result = sweep([config], tmp_path, workers=1)
+    assert other.wait() == 0
+    assert len(result.runs) == 1
+    assert not result.runs[0].fresh
+
+
+def test_workers_leave_when_their_parent_is_gone(tmp_path):
+    program = (
+        "import sys; sys.path[:0] = sys.argv[2:]\n"
+        "from sweep_cells import tiny_cells; from ncgnn.experiments import sweep\n"
+        "if __name__ == '__main__':\n"
+        "    sweep(tiny_cells(epochs=100000, patience=100000), sys.argv[1], workers=2)"
+    )
+    script = tmp_path / "program.py"
+    script.write_text(program)
+    parent = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path / "runs"), str(Path(__file__).parent)]
+    )
+    while len(list((tmp_path / "runs").glob("*/metrics.jsonl"))) < 2:
+        assert parent.poll() is None
+        time.sleep(0.05)
+    children = psutil.Process(parent.pid).children(recursive=True)
+    parent.kill()
+    parent.wait()
+    _, alive = psutil.wait_procs(children, timeout=60)
+    assert not alive
+    assert list((tmp_path / "runs").glob("*/checkpoint.safetensors"))  # and they saved their state
+
+
+@pytest.mark.parametrize("wrong", [{"workers": 0}, {"threads": 0}, {"engine": "dask"}])
+def test_wrong_arguments(tmp_path, wrong):
+    with pytest.raises(InputError):
+        sweep(tiny_cells(), tmp_path, **wrong)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_can_be_found_by_train_run_afterwards(tmp_path):
+    configs = tiny_cells(["mlp"], (0,))
+    sweep(configs, tmp_path)
+    assert not train_run(configs[0], tmp_path).fresh

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import psutil
+import pytest
+from sweep_cells import Notes, contents, tiny_cells
+
+from ncgnn.errors import InputError
+from ncgnn.experiments import sweep
+
+pytest.importorskip("ray", reason="Ray is not installed; pip install 'ncgnn[ray]'")
+# Ray leaves sockets and files of its own to the end of the process.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def test_both_engines_give_the_same_runs_even_if_a_worker_is_killed(tmp_path):
+    configs = tiny_cells(epochs=80, patience=80)
+    configs += tiny_cells(["mlp"], (0,), device="nowhere")
+    killed = []
+    killer = threading.Thread(target=kill_one_trainer, args=(tmp_path / "ray", killed))
+    killer.start()
+    result = sweep(configs, tmp_path / "ray", engine="ray", workers=2, watcher=Notes())
+    killer.join()
+    assert killed
+    assert len(result.runs) == 4
+    assert ["nowhere" in error for error in result.failed.values()] == [True]
+    sweep(configs[:4], tmp_path / "local", workers=2)
+    for path in (tmp_path / "local").iterdir():
+        assert (path / "environment.json").read_bytes() == (
+            tmp_path / "ray" / path.name / "environment.json"
+        ).read_bytes()
+    failed = next(iter(result.failed))
+    for file in sorted(failed.iterdir()):
+        file.unlink()
+    failed.rmdir()
+    assert contents(tmp_path / "ray") == contents(tmp_path / "local")
+
+
+def kill_one_trainer(runs, killed):
+    """Wait for a cell to be trained, and kill the process that trains it."""
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        lines = [len(p.read_bytes()) for p in runs.glob("*/metrics.jsonl")]
+        if any(lines):
+            break
+        time.sleep(0.01)
+    for process in psutil.Process(os.getpid()).children(recursive=True):
+        if any(part.startswith("ray::digits-") for part in process.cmdline()):
+            process.send_signal(signal.SIGKILL)
+            killed.append(process.pid)
+            return
+
+
+def test_a_cluster_that_is_not_there(tmp_path):
+    with pytest.raises(InputError, match="Ray cluster"):
+        sweep(tiny_cells(), tmp_path, engine="ray", address="127.0.0.1:1")

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import statistics
+
+import pytest
+
+from ncgnn.errors import DataNotFoundError, InputError, UnknownNameError
+from ncgnn.experiments import (
+    as_records,
+    finished_runs,
+    reproduce,
+    request_for,
+    target,
+    targets,
+)
+from ncgnn.experiments._published import printed, published
+from ncgnn.experiments._request import DATASETS
+from ncgnn.experiments.tables._variants import ABLATIONS
+from ncgnn.experiments.tables.accuracy import METHODS
+from ncgnn.nn._catalog import BY_NAME
+from ncgnn.report import paper_grids
+from ncgnn.training import train_run
+
+SMALL = {"hidden": 8, "epochs": 4, "learning_rate": 0.05}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A small table with one run missing."""
+    runs = tmp_path_factory.mktemp("runs")
+    models = ["gcn", "ncgcn", "without-separation", "three-hops"]
+    request, _ = request_for(
+        "table1", datasets=["digits"], models=models, seeds=range(2), settings=SMALL
+    )
+    cells = target("table1").cells(request)
+    for config in cells[:-1]:
+        train_run(config, runs)
+    return runs, request, cells, reproduce("table1", finished_runs(cells, runs), request=request)
+
+
+def test_the_paper_is_quoted_rightly():
+    assert printed("table1", "ncgcn", "pubmed") == (91.64, 0.53)
+    assert printed("table1", "hog", "penn94") == "OOM"
+    assert printed("table1", "three-hops", "squirrel-filtered") == (35.26, 5.40)
+    assert printed("table2", "ncsage", "ogbn-arxiv") == (59.20, 0.32)
+    assert printed("duplication", "neighbours", "chameleon") == (46.03, 0)
+    assert printed("efficiency", "gcn", "epoch") == (5.97, 0)
+    assert printed("table1", "ncgcn", "texas") is None
+    assert set(published("table1")) == {*METHODS, *(row.name for row in ABLATIONS)}
+    assert all(set(row) == set(DATASETS) for row in published("table1").values())
+
+
+def test_quoted_methods_are_in_the_list_of_models():
+    assert set(published("leaderboard")) <= set(BY_NAME)
+    for name, columns in published("leaderboard").items():
+        stated = dict(BY_NAME[name].published)
+        if stated:
+            assert stated == {dataset: mean for dataset, (mean, _) in columns.items()}
+
+
+def test_every_target_can_be_had_by_name():
+    for name in targets():
+        assert target(name).name == name
+        assert target(name).kind in ("table", "figure")
+        assert target(name).title
+    with pytest.raises(UnknownNameError, match="table1"):
+        target("tabel1")
+
+
+def test_cells_are_those_of_the_request(made):
+    _, request, cells, _ = made
+    assert len(cells) == len({config.name for config in cells}) == 8
+    assert {config.data.split for config in cells} == {"paper"}
+    separations = [(config.model.name, config.model.options.get("separation")) for config in cells]
+    assert ("ncgcn", "none") in separations
+    assert max(config.model.options.get("hops", 0) for config in cells) == 3
+    assert all(config.training.epochs == 4 for config in cells)
+    assert request.data_dir is None
+
+
+def test_numbers_are_those_of_the_runs(made):
+    _, _, cells, reproduction = made
+    table = reproduction.data
+    assert table.missing == (cells[-1].name,)
+    entry = table.entries["gcn", "digits"]
+    assert entry.seeds == (0, 1)
+    runs = finished_runs(cells[:2], made[0])
+    values = [run.result["scores"]["test"]["accuracy"] for run in runs]
+    assert entry.test.mean == pytest.approx(statistics.fmean(values))
+    assert entry.test.std == pytest.approx(statistics.stdev(values))
+    assert table.entries["three-hops", "digits"].seeds == (0,)
+
+
+def test_ablations_do_not_take_part_in_the_ranking(made):
+    ranked = made[3].data.ranked("digits")
+    assert sorted(ranked) == ["gcn", "ncgcn"]
+    means = [made[3].data.entries[name, "digits"].test.mean for name in ranked]
+    assert means == sorted(means, reverse=True)
+
+
+def test_graph_rows_are_measured(made):
+    from ncgnn.data import load
+    from ncgnn.metrics import neighborhood_confusion
+
+    facts = made[3].data.facts["digits"]
+    graph = load("digits")
+    assert facts.nodes == graph.num_nodes
+    assert facts.nc[1] == pytest.approx(float(neighborhood_confusion(graph, hops=2).mean()))
+
+
+def test_the_grid_shows_ours_above_the_papers(made):
+    grid = paper_grids(made[3])[0]
+    assert grid.head == ("", "digits")
+    names = [row[0] for row in grid.rows if row]
+    assert names.index("GCN") < names.index("NCGCN") < names.index("w/o Separ.")
+    assert "paper split" in grid.title
+    assert "majority class" in names
+
+
+def test_stored_records_stand_in_for_runs(made):
+    runs, request, cells, _ = made
+    stored = as_records(finished_runs(cells, runs))
+    table = reproduce("table1", [], request=request, stored=stored).data
+    assert table.entries == made[3].data.entries
+    assert table.missing == made[3].data.missing
+
+
+def test_another_split_family_is_another_table(made):
+    runs, _, cells, _ = made
+    other, _ = request_for(
+        "table1", datasets=["digits"], models=["gcn"], split="stratified", settings=SMALL
+    )
+    table = reproduce("table1", finished_runs(cells, runs), request=other).data
+    assert not table.entries
+    assert len(table.missing) == 1
+
+
+def test_data_sets_that_are_not_at_hand_are_left_out(monkeypatch, tmp_path):
+    from ncgnn.experiments import _reproduce
+
+    def look(dataset, folder):
+        if dataset != "digits":
+            raise DataNotFoundError(f"{dataset} is not at hand")
+
+    monkeypatch.setattr(_reproduce, "_look", look)
+    request, absent = request_for("table1", datasets=["digits", "penn94"], data_dir=tmp_path)
+    assert request.datasets == ("digits",)
+    assert list(absent) == ["penn94"]
+    with pytest.raises(InputError, match="--data-dir"):
+        request_for("table1", datasets=["penn94"])
+
+
+def test_unknown_models_are_named():
+    request, _ = request_for("table1", datasets=["digits"], models=["gnc"])
+    with pytest.raises(UnknownNameError, match="gcn"):
+        target("table1").cells(request)
+
+
+def test_duplication_on_a_graph_of_our_own():
+    request, _ = request_for("duplication", datasets=["digits"])
+    made = reproduce("duplication", [], request=request)
+    assert made.data.rates["features", "digits"] == 0
+    assert paper_grids(made)[0].rows[1] == ("  paper", "")
+
+
+def test_efficiency_counts_in_multiples_of_gcn(tmp_path):
+    request, _ = request_for(
+        "efficiency", datasets=["digits"], models=["gcn", "mlp"], settings={"epochs": 3}
+    )
+    cells = target("efficiency").cells(request)
+    assert [config.model.options["hidden"] for config in cells] == [64, 64]
+    runs = [train_run(config, tmp_path) for config in cells]
+    table = reproduce("efficiency", runs, request=request).data
+    assert table.multiple("gcn", "digits") == 1
+    assert table.multiple("mlp", "digits") == pytest.approx(runs[1].seconds / runs[0].seconds)
+    assert table.paper_multiple("mlp") == pytest.approx(2.78 / 5.97)
+
+
+def test_the_leaderboard_quotes_others_and_runs_ours(tmp_path):
+    request, _ = request_for("leaderboard", datasets=["digits"], models=["ncgcn"], settings=SMALL)
+    (config,) = target("leaderboard").cells(request)
+    made = reproduce("leaderboard", [train_run(config, tmp_path)], request=request)
+    assert made.data.quoted("exphormer", "computers") == (91.47, 0)
+    assert "ncgcn" not in made.data.others
+    assert [row[0] for row in paper_grids(made)[0].rows[-2:]] == ["NCGCN, ours", "  paper"]

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import csv
+import multiprocessing
+import os
+import signal
+import statistics
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ncgnn
+from ncgnn.errors import InputError
+from ncgnn.experiments.tuning._place import StudyPlace, quiet
+from ncgnn.experiments.tuning._plan import make_plan
+from ncgnn.experiments.tuning._result import TuneWatcher
+from ncgnn.experiments.tuning._study import TuningStudy
+from ncgnn.experiments.tuning._tune import tune
+from ncgnn.training import make_config, train_run
+
+QUICK = {"hidden": 16, "epochs": 5}
+LONG = {"hidden": 16, "epochs": 400, "patience": 400}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A small search on a small graph."""
+    graph = tmp_path_factory.mktemp("data") / "g.npz"
+    ncgnn.save(ncgnn.generate(300, 900, classes=3, features=8, seed=1), graph)
+
+    def search(runs, **options):
+        given = {"trials": 4, "workers": 1, "settings": QUICK, "evaluate_seeds": 0, "runs": runs}
+        return tune(str(graph), "mlp", **(given | options))
+
+    return search
+
+
+def rows(folder):
+    with (folder / "trials.csv").open() as stream:
+        return list(csv.DictReader(stream))
+
+
+def trials_of(result, settings=QUICK, total=4):
+    """The trials of a study as its storage holds them."""
+    dataset = result.config.data.dataset
+    with quiet():
+        plan = make_plan(dataset=dataset, model="mlp", settings=settings)
+        return TuningStudy(plan, StudyPlace(result.folder, result.folder.name), total).trials()
+
+
+class Stopping(TuneWatcher):
+    """Stops when a run has begun in a study."""
+
+    def __init__(self, runs):
+        self.runs = runs
+
+    def stop(self):
+        return any(self.runs.glob("tune-*/trials/*/*/metrics.jsonl"))
+
+
+@pytest.fixture(scope="module")
+def searched(small, tmp_path_factory):
+    runs = tmp_path_factory.mktemp("runs")
+    return runs, small(runs, evaluate_seeds=2, seeds=(0, 3))
+
+
+def test_the_best_trial_wins(searched):
+    _, result = searched
+    table = rows(result.folder)
+    assert len(table) == 4
+    assert result.value == max(float(row["val_accuracy"]) for row in table)
+    best = max(table, key=lambda row: float(row["val_accuracy"]))
+    for option, value in result.parameters.items():
+        assert str(value) == best[option]
+    assert (result.state.complete, result.state.pruned, result.state.failed) == (4, 0, 0)
+
+
+def test_a_trial_is_the_mean_over_its_seeds(searched, tmp_path):
+    _, result = searched
+    configs = [result.config.model_copy(update={"training": t}) for t in _with_seeds(result, 0, 3)]
+    values = [train_run(c, tmp_path).result["scores"]["val"]["accuracy"] for c in configs]
+    assert result.value == statistics.fmean(values)
+
+
+def _with_seeds(result, *seeds):
+    return [result.config.training.model_copy(update={"seed": seed}) for seed in seeds]
+
+
+def test_the_best_configuration_trains_and_is_what_was_evaluated(searched):
+    runs, result = searched
+    assert [run.config.training.seed for run in result.runs] == [1, 2]
+    for run in result.runs:
+        config = make_config(config=result.folder / "best.toml", seed=run.config.training.seed)
+        assert config == run.config
+        assert not train_run(config, runs).fresh
+    assert (result.folder / "best.toml").read_text().startswith("# Found by 'ncgnn tune'")
+
+
+def test_nothing_heavy_is_kept_and_test_scores_are_not(searched):
+    _, result = searched
+    names = {path.name for path in result.folder.rglob("*") if path.is_file()}
+    assert names == {"best.toml", "trials.csv", "journal.jsonl", "journal.lock", "study.lock"}
+    assert "test" not in (result.folder / "journal.jsonl").read_text()
+
+
+def test_the_same_call_again_does_only_what_is_missing(small, tmp_path):
+    first = small(tmp_path, trials=2)
+    journal = first.folder / "journal.jsonl"
+    before = journal.read_bytes()
+    again = small(tmp_path, trials=2)
+    assert journal.read_bytes() == before
+    assert again == first
+    more = small(tmp_path, trials=4)
+    assert journal.read_bytes().startswith(before)
+    assert (more.folder, more.state.complete) == (first.folder, 4)
+    assert rows(more.folder)[:2] == [row for row in rows(more.folder) if int(row["trial"]) < 2]
+    straight = small(tmp_path / "straight")
+    assert _without_times(rows(straight.folder)) == _without_times(rows(more.folder))
+
+
+def _without_times(table):
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in table]
+
+
+@pytest.mark.slow
+def test_a_stopped_search_goes_on_from_its_checkpoint(small, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        small(tmp_path, trials=2, settings=LONG, watcher=Stopping(tmp_path))
+    (study,) = tmp_path.iterdir()
+    assert len(list(study.glob("trials/00000/*/checkpoint.safetensors"))) == 1
+    assert not (study / "best.toml").exists()
+    result = small(tmp_path, trials=2, settings=LONG)
+    straight = small(tmp_path / "straight", trials=2, settings=LONG)
+    found, wanted = _without_times(rows(result.folder)), _without_times(rows(straight.folder))
+    assert [row.pop("trial") for row in found] == ["1", "2"]
+    assert [row.pop("trial") for row in wanted] == ["0", "1"]
+    assert found == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_a_killed_process_is_replaced_and_loses_nothing(small, tmp_path):
+    killed: list[int] = []
+
+    def kill_one() -> None:
+        while not any(tmp_path.glob("tune-*/trials/*/*/metrics.jsonl")):
+            time.sleep(0.02)
+        (process,) = multiprocessing.active_children()
+        os.kill(process.pid or 0, signal.SIGKILL)
+        killed.append(process.pid or 0)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    result = small(tmp_path, trials=2, settings=LONG)
+    killer.join()
+    trials = trials_of(result, LONG, total=2)
+    assert killed
+    assert [trial.state.name for trial in trials] == ["FAIL", "COMPLETE", "COMPLETE"]
+    assert trials[1].params == trials[0].params
+    assert trials[1].user_attrs["deaths"] == 1
+    assert result.state.failed == 0
+
+
+def test_processes_that_start_together_share_the_work(small, tmp_path):
+    result = small(tmp_path, trials=6, workers=3)
+    assert result.state.done == 6
+    assert [trial.state.name for trial in trials_of(result)] == ["COMPLETE"] * 6
+
+
+def test_two_searches_at_once_are_one(small, tmp_path):
+    results = []
+    threads = [
+        threading.Thread(target=lambda: results.append(small(tmp_path, trials=6))) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [result.state.done for result in results] == [6, 6]
+    assert results[0].parameters == results[1].parameters
+
+
+def test_test_labels_change_nothing(tmp_path):
+    graph = ncgnn.generate(300, 900, classes=3, features=8, seed=1)
+    test = ncgnn.make_split(graph, "uniform", 0).test
+    labels = np.array(graph.labels)
+    labels[test] = (labels[test] + 1) % 3
+    changed = replace(graph, labels=labels)
+    found = []
+    for name, one in (("as-it-is", graph), ("changed", changed)):
+        ncgnn.save(one, tmp_path / name / "g.npz")
+        result = tune(
+            str(tmp_path / name / "g.npz"),
+            "ncgcn",
+            trials=4,
+            workers=1,
+            split="uniform",
+            settings=QUICK,
+            evaluate_seeds=0,
+            runs=tmp_path / "runs",
+        )
+        found.append((result.parameters, result.value, _without_times(rows(result.folder))))
+    assert found[0] == found[1]
+
+
+def test_a_changed_graph_is_another_study(tmp_path):
+    file = tmp_path / "g.npz"
+    ncgnn.save(ncgnn.generate(100, 300, classes=2, features=4, seed=1), file)
+    options = {"trials": 1, "settings": QUICK, "evaluate_seeds": 0, "workers": 1, "runs": tmp_path}
+    tune(str(file), "mlp", **options)
+    ncgnn.save(ncgnn.generate(100, 300, classes=2, features=4, seed=2), file)
+    with pytest.raises(InputError, match="has changed since"):
+        tune(str(file), "mlp", **options)
+
+
+def test_when_every_trial_fails_the_error_says_why(small, tmp_path):
+    with pytest.raises(InputError, match=r"no trial has come to its end.*loss is"):
+        small(tmp_path, search={"training.learning_rate": [1e30]})
+    (study,) = tmp_path.iterdir()
+    assert {row["state"] for row in rows(study)} == {"fail"}
+
+
+def test_a_bad_trial_is_pruned(small, tmp_path):
+    rates = {"training.learning_rate": [1e-9, 0.02, 0.03, 0.04, 0.05]}
+    settings = {"hidden": 16, "epochs": 30}
+    result = small(tmp_path, trials=14, settings=settings, search=rates)
+    assert result.state.pruned
+    assert result.state.done == 14
+    pruned = [row for row in rows(result.folder) if row["state"] == "pruned"]
+    assert "1e-09" in {row["training.learning_rate"] for row in pruned}
+    assert all(float(row["val_accuracy"]) < result.value for row in pruned)
+    assert result.parameters["training.learning_rate"] > 0.01
+
+
+def test_a_small_space_is_not_trained_twice(small, tmp_path):
+    space = {"training.learning_rate": [0.01, 0.02]}
+    fixed = QUICK | {"weight_decay": 0.0, "dropout": 0.1}
+    result = small(tmp_path, trials=5, settings=fixed, search=space)
+    assert result.state.done == 5
+    assert len({row["val_accuracy"] for row in rows(result.folder)}) <= 2
+    assert len({row["seconds"] for row in rows(result.folder)}) <= 2
+
+
+def test_a_time_limit_ends_the_search(small, tmp_path):
+    with pytest.raises(InputError, match="the same command goes on"):
+        small(tmp_path, settings=LONG | {"epochs": 10**6, "patience": 10**6}, timeout=0.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"trials": 0}, "trials"),
+        ({"timeout": -1.0}, "timeout"),
+        ({"seeds": (0, 0)}, "seeds"),
+        ({"evaluate_seeds": (0, 5)}, "seed 0 is used in the search"),
+        ({"split": "published"}, "published"),
+        ({"storage": "nonsense"}, "--storage nonsense"),
+        ({"storage": "nonsense://u:secret@h/d"}, r"u:\*\*\*@h"),
+    ],
+)
+def test_wrong_input_is_refused(small, tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        small(tmp_path, **options)

@@ -1,0 +1,146 @@
+"""A study in a database, which several machines may share."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import ncgnn
+from ncgnn.experiments.tuning import _storage
+from ncgnn.experiments.tuning._place import StudyPlace, quiet
+from ncgnn.experiments.tuning._plan import make_plan
+from ncgnn.experiments.tuning._study import TuningStudy
+from ncgnn.experiments.tuning._tune import tune
+
+QUICK = {"hidden": 16, "epochs": 5}
+#: Takes a trial in a database, says so, and waits to be killed.
+TAKES_ONE = """
+import sys, time
+from pathlib import Path
+from ncgnn.experiments.tuning._study import TuningStudy
+from ncgnn.experiments.tuning._place import StudyPlace
+from ncgnn.experiments.tuning._plan import make_plan
+
+place = StudyPlace(Path(sys.argv[1]), "s", sys.argv[2])
+taken = TuningStudy(make_plan(dataset="digits", model="mlp"), place, 9).take()
+print(taken.number, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    """The address of a database server that runs while the tests do."""
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not programs:
+        pytest.skip("PostgreSQL is not installed")
+    if importlib.util.find_spec("psycopg") is None:
+        pytest.skip("psycopg, which connects to PostgreSQL, is not installed")
+    binaries, folder = programs[-1].parent, Path("/tmp") / f"ncgnn-pg-{os.getpid()}"
+    folder.mkdir(mode=0o700)
+    as_user = []
+    if os.getuid() == 0:  # a server refuses to run as root
+        user = pwd.getpwnam("postgres")
+        os.chown(folder, user.pw_uid, user.pw_gid)
+        as_user = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    init = [binaries / "initdb", "-D", folder / "data", "-U", "ncgnn", "-A", "trust", "--no-sync"]
+    subprocess.run([*as_user, *init], check=True, capture_output=True, cwd="/")
+    serve = [binaries / "postgres", "-D", folder / "data", "-p", str(port), "-k", folder]
+    server = subprocess.Popen([*as_user, *serve, "-F"], stderr=subprocess.DEVNULL, cwd="/")
+    for _ in range(100):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.1)
+    yield f"postgresql+psycopg://ncgnn@127.0.0.1:{port}/postgres"
+    server.send_signal(signal.SIGINT)
+    server.wait(timeout=30)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def graph(tmp_path):
+    path = tmp_path / "g.npz"
+    ncgnn.save(ncgnn.generate(200, 600, classes=3, features=8, seed=1), path)
+    return str(path)
+
+
+def search_twice_at_once(graph, url, tmp_path):
+    """Two machines, each with a folder of its own."""
+    found = []
+
+    def search(runs):
+        options = {"trials": 6, "workers": 1, "settings": QUICK, "evaluate_seeds": 1}
+        found.append(tune(graph, "mlp", runs=runs, storage=url, **options))
+
+    threads = [threading.Thread(target=search, args=(tmp_path / name,)) for name in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    first, second = found
+    assert first.parameters == second.parameters
+    assert (first.state.done, second.state.done) == (6, 6)
+    assert first.state.running == 0
+    with quiet():
+        plan = make_plan(dataset=graph, model="mlp", settings=QUICK)
+        study = TuningStudy(plan, StudyPlace(first.folder, plan.name, url), 6)
+    ended = [trial for trial in study.trials() if trial.state.name in ("COMPLETE", "PRUNED")]
+    assert len(ended) == 6
+
+
+def dead_trial_is_passed_on(url, tmp_path, monkeypatch):
+    monkeypatch.setattr(_storage, "HEARTBEAT", 1)
+    monkeypatch.setattr(_storage, "GRACE", 2)
+    command = [sys.executable, "-W", "ignore", "-c", TAKES_ONE, str(tmp_path / "other"), url]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == b"0"
+    process.kill()
+    process.communicate()
+    with quiet():
+        plan = make_plan(dataset="digits", model="mlp")
+        study = TuningStudy(plan, StudyPlace(tmp_path / "mine", "s", url), 1)
+        begun = time.monotonic()
+        while (taken := study.take()) is None:
+            assert time.monotonic() - begun < 30
+            time.sleep(0.2)
+        assert time.monotonic() - begun > 1  # only when there was no sign of life for long enough
+        assert taken.params == study.trials()[0].params
+        assert (taken.deaths, taken.runs.name) == (1, "00000")
+        taken.complete(0.5, [])
+        assert study.state().is_over
+
+
+@pytest.mark.slow
+def test_machines_share_a_sqlite_file(graph, tmp_path):
+    search_twice_at_once(graph, f"sqlite:///{tmp_path}/study.db", tmp_path)
+
+
+@pytest.mark.slow
+def test_machines_share_a_postgresql_server(graph, postgres, tmp_path):
+    search_twice_at_once(graph, postgres, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_dead_trial_is_passed_on_in_sqlite(tmp_path, monkeypatch):
+    dead_trial_is_passed_on(f"sqlite:///{tmp_path}/study.db", tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+def test_a_dead_trial_is_passed_on_in_postgresql(postgres, tmp_path, monkeypatch):
+    dead_trial_is_passed_on(postgres, tmp_path, monkeypatch)

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import pytest
+
+import ncgnn
+from ncgnn.errors import InputError
+from ncgnn.experiments.tuning._plan import make_plan
+from ncgnn.training import search_space
+
+NOTHING = {option: [] for option in search_space("mlp")}
+
+
+def plan(**options):
+    return make_plan(**({"dataset": "digits", "model": "mlp"} | options))
+
+
+def test_the_groups_of_an_option_are_chosen_apart_and_joined():
+    space = plan(model="ncgcn").space
+    assert list(space.values) == list(search_space("ncgcn"))
+    assert {"model.dropout.0", "model.dropout.1", "model.hops"} <= set(space.choices)
+    chosen = {name: values[-1] for name, values in space.choices.items()}
+    settings = space.settings(chosen | {"model.dropout.0": 0.1, "model.dropout.1": 0.4})
+    assert settings["model.dropout"] == [0.1, 0.4]
+    config = plan(model="ncgcn").config(chosen | {"model.dropout.0": 0.1}, seed=7)
+    assert config.model.options["dropout"] == [0.1, 0.9]
+    assert config.training.seed == 7
+
+
+def test_values_are_replaced_added_and_taken_out():
+    space = plan(
+        search={
+            "training.learning_rate": [0.02, 0.2],
+            "data.scaling": ["raw", "row"],
+            "training.weight_decay": [],
+        }
+    ).space
+    assert space.values["training.learning_rate"] == [0.02, 0.2]
+    assert space.values["data.scaling"] == ["raw", "row"]
+    assert "training.weight_decay" not in space.values
+    assert "model.dropout" in space.values
+
+
+@pytest.mark.parametrize("key", ["dropout", "model.dropout"])
+def test_a_fixed_value_is_not_searched(key):
+    made = plan(settings={key: 0.25})
+    assert "model.dropout" not in made.space.values
+    assert made.first.model.options["dropout"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        ({"model.droput": [0.1]}, "model.droput: there is no such option; did you mean dropout"),
+        ({"traning.epochs": [5]}, "there is no section 'traning'"),
+        ({"model.dropout": [0.1, 1.5]}, "model.dropout: Input should be less than 1"),
+        ({"model.dropout": 0.1}, "model.dropout must be a list of values"),
+        ({"model.dropout": {"low": 0.1}}, "model.dropout must be a list of values"),
+        ({"model.dropout": [0.1, 0.1]}, "model.dropout lists a value twice"),
+        ({"model.dropout": [0.1, [0.2]]}, "one such list per group"),
+        ({"model.dropout": [[0.1], []]}, "gives a group no values"),
+        ({"training.seed": [0, 1]}, "--seeds says it"),
+        (NOTHING, "there is nothing to search for mlp"),
+    ],
+)
+def test_a_wrong_space_is_one_clear_error(search, message):
+    with pytest.raises(InputError) as caught:
+        plan(search=search)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_fixed_and_searched_contradict_each_other():
+    with pytest.raises(InputError, match=r"model\.dropout has a fixed value and is searched"):
+        plan(settings={"dropout": 0.1}, search={"model.dropout": [0.1, 0.2]})
+    with pytest.raises(InputError, match="--seeds"):
+        plan(settings={"seed": 3})
+
+
+def test_a_file_holds_fixed_values_and_the_space(tmp_path):
+    ncgnn.save(ncgnn.generate(60, 200, classes=3, features=4), tmp_path / "mine.npz")
+    file = tmp_path / "c.toml"
+    file.write_text(
+        '[data]\ndataset = "mine.npz"\n[model]\nname = "gcn"\nhidden = 8\n'
+        "[search.model]\ndropout = [0.1, 0.2]\n[search.training]\nweight_decay = []\n"
+    )
+    made = plan(config=file, dataset=None, model=None, settings={"epochs": 4})
+    assert made.first.data.dataset == str(tmp_path / "mine.npz")
+    assert (made.first.model.name, made.first.model.options["hidden"]) == ("gcn", 8)
+    assert made.first.training.epochs == 4
+    assert made.space.values["model.dropout"] == [0.1, 0.2]
+    assert set(made.space.values) == {"model.dropout", "training.learning_rate"}
+    other = plan(config=file, dataset=None, model="mlp")
+    assert other.first.model.options["hidden"] == 512
+    assert other.space.values["model.dropout"] == search_space("mlp")["model.dropout"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[serch.model]\ndropout = [0.1]", r"no section \[serch\]"),
+        ("[search.modle]\ndropout = [0.1]", r"no section \[modle\]"),
+        ("search = 3", "must hold sections"),
+        ("[search]\ndropout = [0.1]", r"no section \[dropout\]"),
+        ("[search.model]\nfoo = [1]", r"model\.foo: there is no such option"),
+    ],
+)
+def test_errors_of_a_file_name_it(tmp_path, text, message):
+    file = tmp_path / "c.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        plan(config=file)
+    assert str(file) in str(caught.value)
+
+
+def test_equal_plans_have_equal_names():
+    assert plan().name == plan(split="stratified").name
+    assert plan().name.startswith("tune-digits-mlp-stratified-")
+    others = [
+        plan(model="gcn"),
+        plan(split="uniform"),
+        plan(settings={"hidden": 8}),
+        plan(seeds=(0, 1)),
+        plan(search={"model.dropout": [0.1]}),
+    ]
+    assert len({plan().name, *(other.name for other in others)}) == 6

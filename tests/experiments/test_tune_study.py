@@ -1,0 +1,218 @@
+"""A study survives whatever happens to the processes that work on it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from optuna.trial import TrialState
+
+import ncgnn
+from ncgnn.errors import InputError
+from ncgnn.experiments.tuning._place import StudyPlace, quiet, take_lock
+from ncgnn.experiments.tuning._plan import make_plan
+from ncgnn.experiments.tuning._storage import mend_journal
+from ncgnn.experiments.tuning._study import TuningStudy
+from ncgnn.experiments.tuning._trial import run_trial
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
+
+#: Takes a trial, says so, and waits to be killed.
+TAKES_ONE = """
+import sys, time
+from pathlib import Path
+from ncgnn.experiments.tuning._study import TuningStudy
+from ncgnn.experiments.tuning._place import StudyPlace
+from ncgnn.experiments.tuning._plan import make_plan
+
+study = TuningStudy(make_plan(dataset="digits", model="mlp"), StudyPlace(Path(sys.argv[1]), "s"), 9)
+taken = study.take()
+print(taken.number, flush=True)
+time.sleep(600)
+"""
+#: Holds the lock of the journal until it is killed.
+HOLDS_LOCK = """
+import sys, time
+from pathlib import Path
+from ncgnn.experiments.tuning._storage import _JournalLock
+
+lock = _JournalLock(Path(sys.argv[1]))
+lock.acquire()
+print("locked", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with quiet():
+        yield
+
+
+def open_study(folder, total=9):
+    plan = make_plan(dataset="digits", model="mlp")
+    return TuningStudy(plan, StudyPlace(folder, "s"), total)
+
+
+def started(code, *arguments):
+    command = [sys.executable, "-c", code, *(str(argument) for argument in arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    return process, process.stdout.readline().strip()
+
+
+def kill(process):
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def scores(value):
+    return [{"seed": 0, "val_accuracy": value, "epochs": 1, "seconds": 0.0}]
+
+
+def complete(study, value):
+    taken = study.take()
+    taken.complete(value, scores(value))
+    return taken.params
+
+
+def test_a_torn_tail_is_cut_wherever_it_was_torn(tmp_path):
+    study = open_study(tmp_path)
+    for value in (0.1, 0.2):
+        complete(study, value)
+    journal = tmp_path / "journal.jsonl"
+    whole = journal.read_bytes()
+    last = len(whole.splitlines(keepends=True)[-1])
+    for missing in (1, 7, last - 1):
+        journal.write_bytes(whole[:-missing])
+        again = open_study(tmp_path)
+        assert journal.read_bytes() == whole[:-last]
+        assert again.trials()[0].value == 0.1
+        assert again.trials()[1].state == TrialState.RUNNING
+        taken = again.take()  # the one whose end was lost
+        assert (taken.params, taken.runs.name) == (again.trials()[1].params, "00001")
+        taken.complete(0.2, scores(0.2))
+        assert open_study(tmp_path).state().complete == 2
+
+
+def test_a_line_torn_while_others_work_is_cut_before_the_next(tmp_path):
+    study = open_study(tmp_path)
+    complete(study, 0.1)
+    with (tmp_path / "journal.jsonl").open("ab") as stream:
+        stream.write(b'{"op_code":4,"worker')
+    complete(study, 0.3)
+    mend_journal(tmp_path / "journal.jsonl")
+    assert open_study(tmp_path).state().best == 0.3
+
+
+def test_damage_in_the_middle_is_one_clear_error(tmp_path):
+    complete(open_study(tmp_path), 0.1)
+    journal = tmp_path / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([lines[0], b"{garbage\n", *lines[2:]]))
+    with pytest.raises(InputError, match="is damaged"):
+        open_study(tmp_path)
+
+
+def test_a_lock_ends_with_its_process(tmp_path):
+    complete(open_study(tmp_path), 0.1)
+    process, said = started(HOLDS_LOCK, tmp_path / "journal.jsonl")
+    assert said == "locked"
+    assert take_lock(tmp_path / "journal.lock", wait=False) is None
+    kill(process)
+    begun = time.monotonic()
+    complete(open_study(tmp_path), 0.2)
+    assert time.monotonic() - begun < 5
+
+
+def test_a_killed_process_loses_no_trial(tmp_path):
+    process, number = started(TAKES_ONE, tmp_path)
+    study = open_study(tmp_path)
+    other = study.take()  # the first one lives, and is left alone
+    assert number == "0"
+    assert other.number == 1
+    assert study.state().running == 2
+    kill(process)
+    again = study.take()
+    dead = study.trials()[0]
+    assert dead.state == TrialState.FAIL
+    assert again.params == dead.params
+    assert (again.runs.name, again.deaths) == ("00000", 1)
+    assert study.state().failed == 0
+    again.complete(0.5, scores(0.5))
+    other.complete(0.4, scores(0.4))
+    fresh = study.take()
+    assert fresh.params not in (again.params, other.params)
+    fresh.close()
+
+
+def test_a_trial_that_kills_its_processes_is_given_up(tmp_path):
+    study = open_study(tmp_path)
+    for _ in range(3):
+        study.take().close()  # to others the same as a death
+    taken = study.take()
+    assert taken.deaths == 3
+    run_trial(study, taken, ncgnn.generate(20, 40), stop=lambda: False)
+    assert study.state().failed == 1
+    assert "ended 3 times" in study.trials()[taken.number].user_attrs["error"]
+    fresh = study.take()
+    assert (fresh.deaths, fresh.params == taken.params) == (0, False)
+    fresh.close()
+
+
+def test_a_trial_is_not_blamed_for_the_end_of_its_command(tmp_path):
+    process, _ = started(TAKES_ONE, tmp_path)
+    study = open_study(tmp_path)
+    study.adopt()
+    assert study.state().running == 1
+    kill(process)
+    study.adopt()
+    assert study.state().running == 0
+    again = study.take()
+    assert (again.deaths, again.params) == (0, study.trials()[0].params)
+    again.close()
+
+
+def test_an_interrupted_search_takes_the_same_course(tmp_path):
+    values = [0.1, 0.5, 0.3, 0.7, 0.2, 0.4] * 3
+    straight = open_study(tmp_path / "a", total=99)
+    course = [complete(straight, value) for value in values]
+    broken = open_study(tmp_path / "b", total=99)
+    again = []
+    for place, value in enumerate(values):
+        if place in (2, 12):
+            broken.take().hand_back()
+            broken = open_study(tmp_path / "b", total=99)
+        again.append(complete(broken, value))
+    assert again == course
+
+
+def test_no_more_trials_than_wanted(tmp_path):
+    study = open_study(tmp_path, total=2)
+    first, second = study.take(), study.take()
+    assert study.take() is None
+    first.complete(0.1, scores(0.1))
+    assert study.take() is None
+    assert not study.state().is_over
+    second.hand_back()
+    third = study.take()
+    assert third.params == second.params
+    third.prune()
+    assert study.state().is_over
+    more = open_study(tmp_path, total=3).take()
+    assert more is not None
+    more.close()
+
+
+def test_errors_end_a_search(tmp_path):
+    study = open_study(tmp_path, total=7)
+    for _ in range(4):
+        study.take().fail("no luck")
+    assert not study.state().is_over
+    study.take().fail("no luck")
+    assert study.state().is_over
+    assert study.take() is None

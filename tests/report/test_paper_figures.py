@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncgnn.errors import InputError
+from ncgnn.experiments._request import Request
+from ncgnn.experiments.figures import FIGURES
+from ncgnn.experiments.figures._alpha import AlphaData, AlphaGroup, AlphaPanel
+from ncgnn.experiments.figures._distributions import (
+    DistributionPanel,
+    DistributionsData,
+    Histogram,
+)
+from ncgnn.experiments.figures._embeddings import EmbeddingPanel, EmbeddingsData
+from ncgnn.experiments.figures._entropy import Entropy
+from ncgnn.experiments.figures._groups import GroupsData, GroupsPanel, ModelCurve
+from ncgnn.experiments.figures._interplay import Curve, InterplayData, InterplayPanel
+from ncgnn.experiments.figures._observation import ObservationData, ObservationPanel, Tenth
+from ncgnn.experiments.figures._sensitivity import (
+    HopCurve,
+    Point,
+    SensitivityData,
+    SensitivityPanel,
+)
+from ncgnn.experiments.figures._time import ModelTime, TimeData, TimePanel
+from ncgnn.report._figures import picture
+from ncgnn.report._paper_axes import LOOKS
+from ncgnn.report._paper_embeddings import class_colour
+from ncgnn.report._paper_figures import DRAWN
+from ncgnn.training import Spread
+
+HALF = Spread(0.5, 0.1)
+
+
+def distributions() -> DistributionsData:
+    shares = Histogram((0.75, 0.25), 0.25)
+    panel = DistributionPanel("small", 8, 2, shares, Histogram((0.25, 0.75), 0.75))
+    other = replace(panel, dataset="other", heterophily=replace(shares, mean=None))
+    return DistributionsData((), (0.0, 0.5, 1.0), (panel, other))
+
+
+def observation() -> ObservationData:
+    tenths = [Tenth(20.0, Spread(0.95, 0.2), 0.25)] * 8
+    tenths += [Tenth(0.0, None, None), Tenth(2.5, Spread(0.5, None), 1.0)]
+    panel = ObservationPanel("small", 2, 0.4, "test", 3, HALF, tuple(tenths))
+    return ObservationData((), "gcn", (panel,))
+
+
+def groups(models: tuple[str, ...] = ("gcn", "ncgcn")) -> GroupsData:
+    tenths = (Spread(0.9, None), Spread(0.6, 0.1), Spread(0.1, 0.0), *[None] * 7)
+    curves = tuple(ModelCurve(model, 2, Spread(0.95, 0.2), HALF, tenths) for model in models)
+    nodes = (30.0, 20.0, 2.0, *[0.0] * 7)
+    panel = GroupsPanel("small", 1, 0.15, "val", 30.0, 22.0, nodes, curves)
+    return GroupsData((), (panel, replace(panel, dataset="other", high_nodes=0.5)))
+
+
+def embeddings() -> EmbeddingsData:
+    places = tuple(np.linspace(0, 1, 6).tolist())
+    high = (True, False, False, True, True, False)
+    numbers = (0.75, None, 0.5, places, places[::-1], (0, 1, 2, 9, 17, 2), high)
+    panels = [EmbeddingPanel("small", m, 2, 0.4, "test", *numbers) for m in ("gcn", "ncgcn")]
+    return EmbeddingsData((), tuple(panels))
+
+
+def interplay() -> InterplayData:
+    curve = Curve((0.0, 0.25, 0.5), (0.0, 0.1, 0.1))
+    panel = InterplayPanel("small", 1, 2, 0.625, curve, Curve((0.2, 0.4, 0.3), None), curve)
+    bare = replace(panel, dataset="other", true_nc=None, test_accuracy=None)
+    return InterplayData((), "ncgcn", (panel, bare))
+
+
+def sensitivity() -> SensitivityData:
+    points = (Point(0.3, 2, HALF, Spread(0.6, 0.1)), Point(0.4, 0, None, None))
+    curves = tuple(HopCurve(hops, points) for hops in (1, 2, 3))
+    return SensitivityData((), "ncgcn", (SensitivityPanel("small", 2, 0.3, curves),))
+
+
+def alpha() -> AlphaData:
+    low, high = AlphaGroup((0.6, 0.8), (0.0, 1.0, 3.0)), AlphaGroup((0.1,), (4.0, 0.5, 0.0))
+    return AlphaData((), "ncgcn", (0.0, 0.5, 1.0), (AlphaPanel("small", (low, high)),))
+
+
+def time() -> TimeData:
+    names = ("mlp", "gcn", "ncgcn")
+    times = [
+        ModelTime(n, 2, Spread(4.0**i, 0.5), Spread(2.0**i, None), HALF)
+        for i, n in enumerate(names)
+    ]
+    return TimeData((), (TimePanel("small", tuple(times)),))
+
+
+CASES: dict[str, Any] = {
+    "alpha": alpha,
+    "distributions": distributions,
+    "embeddings": embeddings,
+    "entropy": lambda: Entropy().collect(Request((), ()), {}),
+    "groups": groups,
+    "interplay": interplay,
+    "observation": observation,
+    "sensitivity": sensitivity,
+    "time": time,
+}
+
+
+def legend_of(figure: Any) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def lines_of(axis: Any) -> dict[str, Any]:
+    return {line.get_label(): line for line in axis.lines}
+
+
+def test_every_target_has_a_drawing() -> None:
+    assert set(DRAWN) == {target.name for target in FIGURES} == set(CASES)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+@pytest.mark.parametrize("image_format", ["png", "svg"])
+def test_the_same_numbers_make_the_same_bytes(name: str, image_format: str) -> None:
+    first, second = (picture(DRAWN[name](CASES[name]()), image_format) for _ in range(2))
+    assert first == second
+    assert len(first) > 5000
+
+
+WITH_PANELS = sorted(set(CASES) - {"entropy"})
+
+
+@pytest.mark.parametrize("name", WITH_PANELS)
+def test_missing_runs_are_told(name: str) -> None:
+    noun = "data sets" if name == "distributions" else "runs"
+    figure = DRAWN[name](replace(CASES[name](), missing=("a", "b")))
+    assert figure.get_supxlabel() == f"2 {noun} missing"
+    assert DRAWN[name](CASES[name]()).get_supxlabel() == ""
+
+
+@pytest.mark.parametrize("name", sorted(set(WITH_PANELS) - {"embeddings"}))
+@pytest.mark.parametrize("count", [1, 7])
+def test_titles_and_legend_do_not_run_into_each_other(name: str, count: int) -> None:
+    data = CASES[name]()
+    panels = [replace(data.panels[0], dataset=f"chameleon-filter{n}") for n in range(count)]
+    figure: Any = DRAWN[name](replace(data, missing=("a",), panels=tuple(panels)))
+    figure.canvas.draw()
+    texts = [axis._left_title for axis in figure.axes if axis.get_title("left")]
+    texts += [text for legend in figure.legends for text in legend.get_texts()]
+    boxes = [text.get_window_extent() for text in [*texts, figure._supxlabel]]
+    for place, box in enumerate(boxes):
+        assert box.x0 >= 0
+        assert box.y0 >= 0
+        assert box.x1 <= figure.bbox.width
+        assert box.y1 <= figure.bbox.height
+        assert not any(box.overlaps(other) for other in boxes[:place])
+
+
+def test_distributions_have_hatches_and_means() -> None:
+    figure: Any = DRAWN["distributions"](distributions())
+    assert legend_of(figure) == ["1 − NH, closed", "mean 1 − NH", "NC", "mean NC"]
+    first, second = figure.axes
+    assert [patch.get_hatch() for patch in first.patches] == ["", "////"]
+    assert [list(patch.get_data().values) for patch in first.patches] == [
+        [0.75, 0.25],
+        [0.25, 0.75],
+    ]
+    assert [line.get_xdata()[0] for line in first.lines] == [0.25, 0.75]
+    assert [line.get_xdata()[0] for line in second.lines] == [0.75]
+    assert "k = 2" in first._left_title.get_text()
+    assert "–" in second._left_title.get_text()
+
+
+def test_observation_shows_accuracy_over_shares_of_high_nc() -> None:
+    figure: Any = DRAWN["observation"](observation())
+    (axis,) = figure.axes
+    drawn = lines_of(axis)
+    assert list(drawn["GCN, test accuracy"].get_xdata()) == pytest.approx(
+        [0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.95]
+    )
+    assert list(drawn["GCN, test accuracy"].get_ydata()) == [0.95] * 8 + [0.5]
+    assert list(drawn["fewer than 5 nodes"].get_ydata()) == [0.5]
+    assert list(drawn["GCN, all test nodes"].get_ydata()) == [0.5, 0.5]
+    high, low = axis.containers[0], axis.containers[1]
+    assert [bar.get_height() for bar in high] == [0.25] * 8 + [0, 1]
+    assert [bar.get_height() for bar in low] == [0.75] * 8 + [0, 0]
+    assert {bar.get_hatch() for bar in high} == {"////"}
+    segments = axis.collections[-1].get_segments()
+    assert max(point[1] for segment in segments for point in segment) <= 1
+
+
+def test_groups_show_curves_and_the_two_groups() -> None:
+    figure: Any = DRAWN["groups"](groups())
+    curves, pair, _, other_pair = figure.axes
+    assert legend_of(figure) == ["GCN", "NCGCN", "threshold T"]
+    # The third tenth holds too few nodes to say anything.
+    assert list(lines_of(curves)["GCN"].get_ydata()) == [0.9, 0.6]
+    assert list(lines_of(curves)["threshold T"].get_xdata()) == [0.15, 0.15]
+    assert curves.get_ylabel() == "validation accuracy"
+    markers = [lines_of(curves)[name].get_marker() for name in ("GCN", "NCGCN")]
+    assert len(set(markers)) == 2
+    assert [label.get_text() for label in pair.get_xticklabels()] == ["low\n30", "high\n22"]
+    assert [text.get_text() for text in other_pair.texts] == ["few\nnodes"]
+    assert other_pair.get_xticklabels()[1].get_text() == "high\n0.5"
+    many = groups(tuple(f"model {number}" for number in range(len(LOOKS) + 1)))
+    with pytest.raises(InputError, match="at most"):
+        DRAWN["groups"](many)
+
+
+def test_embeddings_have_triangles_and_dots() -> None:
+    figure: Any = DRAWN["embeddings"](embeddings())
+    assert len(figure.axes) == 2
+    for axis, name in zip(figure.axes, ("GCN", "NCGCN"), strict=True):
+        dots, triangles = axis.collections
+        assert (len(dots.get_offsets()), len(triangles.get_offsets())) == (3, 3)
+        assert len(dots.get_paths()[0].vertices) != len(triangles.get_paths()[0].vertices)
+        title = axis._left_title.get_text()
+        assert title.startswith(f"{name} on small")
+        assert "0.750 (low –, high 0.500)" in title
+    assert legend_of(figure)[0].startswith("high NC")
+    assert len({class_colour(label) for label in range(24)}) == 24
+    assert all(0 <= part <= 1 for label in range(30) for part in class_colour(label))
+
+
+def test_interplay_shows_nc_and_accuracy() -> None:
+    figure: Any = DRAWN["interplay"](interplay())
+    left, right = figure.axes[:2]
+    first, second = [axis for axis in figure.axes if axis.get_title("left")]
+    accuracy = [axis for axis in figure.axes if not axis.get_title("left")]
+    assert (left, right) == (first, second)
+    assert list(lines_of(first)["estimated NC"].get_ydata()) == [0, 0.25, 0.5]
+    assert list(lines_of(first)["true NC"].get_ydata()) == [0.625, 0.625]
+    assert "true NC" not in lines_of(second)
+    assert list(lines_of(accuracy[0])["validation accuracy"].get_ydata()) == [0.2, 0.4, 0.3]
+    name = "test accuracy of the best epoch so far"
+    assert legend_of(figure) == ["estimated NC", "true NC", "validation accuracy", name]
+    assert set(lines_of(accuracy[1])) == {"validation accuracy"}
+
+
+def test_sensitivity_has_a_curve_per_hop_count_and_marks_the_preset() -> None:
+    figure: Any = DRAWN["sensitivity"](sensitivity())
+    (axis,) = figure.axes
+    drawn = lines_of(axis)
+    for hops in (1, 2, 3):
+        assert drawn[f"k = {hops}, test"].get_ydata()[0] == 0.5
+        assert np.isnan(drawn[f"k = {hops}, test"].get_ydata()[1])
+        assert drawn[f"k = {hops}, validation"].get_ydata()[0] == 0.6
+    assert len({drawn[f"k = {hops}, test"].get_marker() for hops in (1, 2, 3)}) == 3
+    assert list(drawn["preset, test"].get_xdata()) == [0.3]
+    assert axis.get_ylabel() == "accuracy of NCGCN"
+
+
+def test_alpha_shows_densities_and_runs() -> None:
+    figure: Any = DRAWN["alpha"](alpha())
+    (axis,) = figure.axes
+    drawn = lines_of(axis)
+    assert list(drawn["low NC"].get_ydata()) == [0, 1, 3]
+    assert list(drawn["high NC"].get_ydata()) == [4, 0.5, 0]
+    marks = [line for line in axis.lines if line.get_linestyle() == "None"]
+    assert [list(line.get_xdata()) for line in marks] == [[0.6, 0.8], [0.1]]
+    assert [fill.get_hatch() for fill in axis.collections] == ["", "////"]
+
+
+def test_time_has_bars_and_their_numbers() -> None:
+    figure: Any = DRAWN["time"](time())
+    left, right = figure.axes
+    assert [bar.get_width() for bar in left.patches] == [1, 4, 16]
+    assert [text.get_text() for text in right.texts] == ["1", "2", "4"]
+    assert [bar.get_hatch() for bar in left.patches] == ["", "", "////"]
+    assert [label.get_text() for label in left.get_yticklabels()] == ["MLP", "GCN", "NCGCN"]
+    assert left.get_xscale() == "log"
+    assert not any("$" in label.get_text() for label in left.get_xticklabels())
