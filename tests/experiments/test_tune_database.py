@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
+import sqlalchemy.pool  # noqa: F401  # threads that import it together do not get far
 
 import ncgnn
 from ncgnn.experiments.tuning import _storage

@@ -53,6 +53,12 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "edges × hidden",
     ),
     ModelEntry(
+        "nctuned-gcn", "Tuned NCGCN", "separated", _SEPARATED, "_separated_tuned:NCTunedGCN"
+    ),
+    ModelEntry(
+        "nctuned-sage", "Tuned NCSAGE", "separated", _SEPARATED, "_separated_tuned:NCTunedSAGE"
+    ),
+    ModelEntry(
         "gcn",
         "GCN",
         "spatial",

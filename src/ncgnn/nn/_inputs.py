@@ -161,6 +161,22 @@ def as_inputs(graph: GraphInputs | GraphLike, weight: torch.Tensor) -> GraphInpu
     return graph
 
 
+def checked_group(inputs: GraphInputs, group: torch.Tensor | None, num_groups: int) -> torch.Tensor:
+    """The group of every node, from 0 on; None stands for 0."""
+    if group is None:
+        return torch.zeros_like(inputs.everyone)
+    if group.shape != inputs.everyone.shape:
+        raise InputError(
+            f"group has shape {list(group.shape)}; one number per node is wanted "
+            f"([{inputs.num_nodes}])."
+        )
+    if group.is_floating_point() or group.is_complex():
+        raise InputError(f"group must hold whole numbers, but its type is {group.dtype}.")
+    if len(group) and not 0 <= int(group.min()) <= int(group.max()) < num_groups:
+        raise InputError(f"group must hold numbers from 0 to {num_groups - 1}.")
+    return group.to(inputs.device, torch.int64)
+
+
 def cost(matrix: Constant) -> float:
     """Cost of multiplying a constant by one column, in multiply-adds of a dense product."""
     return float(matrix.numel()) if isinstance(matrix, torch.Tensor) else SPARSE_COST * matrix.nnz

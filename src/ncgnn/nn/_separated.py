@@ -11,7 +11,7 @@ from ncgnn.errors import InputError
 from ncgnn.nn._backbones import LinearBackbone
 from ncgnn.nn._channels import check_separation
 from ncgnn.nn._dropout import relu_dropout, training_key
-from ncgnn.nn._inputs import as_inputs
+from ncgnn.nn._inputs import as_inputs, checked_group
 from ncgnn.nn._mixing import mixed_relu_dropout
 from ncgnn.nn._plugin import ConvBackbone
 from ncgnn.nn._prepared import Prepared
@@ -122,7 +122,9 @@ class SeparatedGNN(nn.Module):
         """
         inputs = as_inputs(inputs, self.raw)
         with torch.inference_mode(False):  # what is kept serves later training too
-            layout = self._prepared.layout(inputs, self._checked(inputs, group), nodes)
+            layout = self._prepared.layout(
+                inputs, checked_group(inputs, group, self.num_groups), nodes
+            )
         key = training_key(self.training, key)
         passed = self._passed(layout, key)
         if self.activation:
@@ -134,20 +136,6 @@ class SeparatedGNN(nn.Module):
     def share_products(self, active: bool) -> None:
         """Let neighbouring passes share products of weights; see :class:`SharedProducts`."""
         self._products.active = active
-
-    def _checked(self, inputs: GraphInputs, group: torch.Tensor | None) -> torch.Tensor:
-        if group is None:
-            return torch.zeros_like(inputs.everyone)
-        if group.shape != inputs.everyone.shape:
-            raise InputError(
-                f"group has shape {list(group.shape)}; one number per node is wanted "
-                f"([{inputs.num_nodes}])."
-            )
-        if group.is_floating_point() or group.is_complex():
-            raise InputError(f"group must hold whole numbers, but its type is {group.dtype}.")
-        if len(group) and not 0 <= int(group.min()) <= int(group.max()) < self.num_groups:
-            raise InputError(f"group must hold numbers from 0 to {self.num_groups - 1}.")
-        return group.to(inputs.device, torch.int64)
 
     def _passed(self, layout: Layout, key: DropoutKey | None) -> list[torch.Tensor]:
         """H_2 of every channel."""

@@ -111,7 +111,7 @@ class TunedLayer(nn.Module):
         self.convolution = convolution
         linear = FeatureLinear if first else nn.Linear
         self.residual = linear(width, hidden) if residual else None
-        self.norm = _norm(norm, hidden)
+        self.norm = norm_of(norm, hidden)
 
     def forward(self, inputs: GraphInputs, h: torch.Tensor | None) -> torch.Tensor:
         """[n, hidden], before the activation."""
@@ -121,7 +121,8 @@ class TunedLayer(nn.Module):
         return self.norm(total)
 
 
-def _norm(norm: Norm, width: int) -> nn.Module:
+def norm_of(norm: Norm, width: int) -> nn.Module:
+    """The normalisation of a layer's rows."""
     if norm == "none":
         return nn.Identity()
     return nn.LayerNorm(width) if norm == "layer" else nn.BatchNorm1d(width)

@@ -1,0 +1,210 @@
+"""Separated learning on the tuned classic backbone: residuals, normalisation and depth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from ncgnn.nn._dropout import relu_dropout, training_key
+from ncgnn.nn._inputs import as_inputs, checked_group, checked_nodes
+from ncgnn.nn._options import SeparatedOptions, checked
+from ncgnn.nn._ordered import Ordered
+from ncgnn.nn.baselines._baseline import at
+from ncgnn.nn.baselines._tuned_layers import Norm, norm_of
+
+if TYPE_CHECKING:
+    from ncgnn.graph import GraphLike
+    from ncgnn.nn._dropout import DropoutKey
+    from ncgnn.nn._inputs import GraphInputs
+    from ncgnn.nn._ordered import GroupedGraph, Rows
+
+
+class SeparatedTunedOptions(SeparatedOptions):
+    """Options of the separated tuned models.
+
+    Attributes:
+        separation: ``strict``, ``target-only`` or ``none``; see :mod:`ncgnn.nn._channels`.
+        dropout: Rate after every layer: one for all groups, or one per group, low NC first.
+        layers: Number of convolutions.
+        norm: Normalisation before the activation, shared by the groups: ``layer``, ``batch`` or
+            ``none``.
+        residual: Whether every layer adds a linear map of its input.
+        raw: Whether raw features are mixed in before the last layer, by α as in NCGCN.
+    """
+
+    separation: Literal["strict", "target-only", "none"] = "target-only"  # pyright: ignore[reportIncompatibleVariableOverride]
+    readout_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    layers: Annotated[int, Field(ge=1)] = 3
+    norm: Norm = "layer"
+    residual: bool = True
+    raw: bool = True
+
+
+class SeparatedTunedGNN(nn.Module):
+    r"""A deep message-passing model whose weights and messages are separated by groups of nodes.
+
+    Every group s has weights of its own in every layer, and normalisation is shared. For the rows
+    of group s, with S = norm(A) of the undirected graph,
+
+    .. math::
+
+        h ← dropout(ReLU(norm(P^s h W^s + b^s + [h V^s + c^s])))
+
+    ``layers`` times. In the first layer :math:`P^s = M_s S`; after it :math:`M_s S M_s` in mode
+    ``strict`` and :math:`M_s S` in ``target-only``. With ``raw``, the last layer sees
+    :math:`α^s h + (1 - α^s) W_x x`, as in :class:`ncgnn.nn.SeparatedGNN`. With one group, or all
+    nodes in the first, and ``raw = False`` it is the tuned classic model of
+    https://arxiv.org/abs/2406.08993.
+
+    Args:
+        num_features: Number of features per node.
+        num_classes: Number of classes.
+        **options: The fields of :class:`SeparatedTunedOptions`.
+    """
+
+    Options = SeparatedTunedOptions
+    #: Whether a node's own row has weights of its own beside the mean of its neighbours.
+    has_own: bool = False
+    computes_all = True
+
+    def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
+        super().__init__()
+        chosen = checked(self.Options, options)
+        self.rule, self.dropout = chosen.rule, chosen.dropout
+        self.readout_dropout = chosen.readout_dropout
+        groups = self._channels = 1 if chosen.separation == "none" else len(chosen.dropout)
+        widths = [num_features, *[chosen.hidden] * (chosen.layers - 1)]
+        terms = 1 + self.has_own + chosen.residual
+        self.layers = nn.ModuleList(
+            _GroupedLayer(width, chosen.hidden, groups, terms, chosen.norm) for width in widths
+        )
+        self.mixing = nn.Parameter(torch.full((groups, 2), 0.5)) if chosen.raw else None
+        self.raw = nn.Parameter(torch.empty(num_features, chosen.hidden)) if chosen.raw else None
+        if self.raw is not None:
+            nn.init.xavier_uniform_(self.raw, gain=nn.init.calculate_gain("relu"))
+        self.readout = nn.Linear(chosen.hidden, num_classes)
+        self._ordered = Ordered(
+            chosen.separation, groups, self_loops=chosen.self_loops, mean=self.has_own
+        )
+
+    @property
+    def num_groups(self) -> int:
+        """Number of groups of nodes."""
+        return len(self.dropout)
+
+    @property
+    def alpha(self) -> torch.Tensor:
+        """The weight of message passing per group, beside that of raw features; 1 without them."""
+        if self.mixing is None:
+            return self.readout.weight.new_ones(self._channels)
+        return torch.softmax(self.mixing, dim=1)[:, 0]
+
+    def forward(
+        self,
+        inputs: GraphInputs | GraphLike,
+        group: torch.Tensor | None = None,
+        key: DropoutKey | None = None,
+        nodes: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Logits of every node [n, classes], or of the given nodes alone.
+
+        Args:
+            inputs: The graph; keep one :class:`GraphInputs` for many calls.
+            group: Group of every node, 0 for the least confused; by default 0 for all.
+            key: Seed and step of dropout; by default random ones in training mode.
+            nodes: Whose logits are wanted, each at most once.
+        """
+        inputs = as_inputs(inputs, self.readout.weight)
+        with torch.inference_mode(False):  # what is kept serves later training too
+            graph = self._ordered.graph(inputs, checked_group(inputs, group, self.num_groups))
+        key = training_key(self.training, key)
+        rows: Rows | None = None
+        for place, layer in enumerate(self.layers):
+            total = layer(graph, rows)
+            rows = [
+                relu_dropout(part, rate, at(key, place), members)
+                for part, rate, members in zip(
+                    graph.split(total), self.dropout, graph.members, strict=False
+                )
+            ]
+        logits = self._read(graph, cast("Rows", rows), key)
+        wanted = graph.position
+        if nodes is not None:
+            wanted = wanted.index_select(0, checked_nodes(nodes, inputs.everyone))
+        return logits.index_select(0, wanted)
+
+    def _read(self, graph: GroupedGraph, rows: Rows, key: DropoutKey | None) -> torch.Tensor:
+        """Logits of all nodes, in the order of their groups."""
+        if self.raw is None:
+            return self.readout(torch.cat(rows))
+        alpha, place = self.alpha, at(key, len(self.layers))
+        mixed = [
+            relu_dropout(
+                alpha[s] * part + (1 - alpha[s]) * raw, self.readout_dropout, place, members
+            )
+            for s, (part, raw, members) in enumerate(
+                zip(rows, graph.features_times([self.raw] * len(rows)), graph.members, strict=True)
+            )
+        ]
+        return self.readout(torch.cat(mixed))
+
+
+class NCTunedGCN(SeparatedTunedGNN):
+    """Separated learning on tuned GCN; see :class:`SeparatedTunedGNN`."""
+
+
+class NCTunedSAGE(SeparatedTunedGNN):
+    """Separated learning on tuned GraphSAGE: a node's own row has weights of its own."""
+
+    has_own = True
+
+
+class _GroupedLayer(nn.Module):
+    """norm(Σ_t P_t·h·W_t + b) with weights for every group and one normalisation.
+
+    Args:
+        width: Number of columns of h.
+        hidden: Number of columns of the result.
+        groups: Number of groups.
+        terms: Number of weight matrices per group: of messages, of a node's own row, of a residual.
+        norm: Which normalisation.
+    """
+
+    def __init__(self, width: int, hidden: int, groups: int, terms: int, norm: Norm) -> None:
+        super().__init__()
+        self.groups = nn.ModuleList(_Weights(width, hidden, terms) for _ in range(groups))
+        self.norm = norm_of(norm, hidden)
+
+    def forward(self, graph: GroupedGraph, rows: Rows | None) -> torch.Tensor:
+        """[n, hidden] in the order of the groups, before the activation; None: the features."""
+        weights = [cast("_Weights", group) for group in self.groups]
+        message = [one.message for one in weights]
+        if rows is None:
+            parts = graph.messages_of_features(message)
+        else:
+            parts = graph.messages(rows, message)
+        parts = [part + one.bias for part, one in zip(parts, weights, strict=True)]
+        for place in range(len(weights[0].own)):
+            own = [one.own[place] for one in weights]
+            if rows is None:
+                more = graph.features_times(own)
+            else:
+                more = [part @ weight for part, weight in zip(rows, own, strict=True)]
+            parts = [part + extra for part, extra in zip(parts, more, strict=True)]
+        return self.norm(torch.cat(parts))
+
+
+class _Weights(nn.Module):
+    """The weights of one group in one layer, as torch's ``Linear`` begins them."""
+
+    def __init__(self, width: int, hidden: int, terms: int) -> None:
+        super().__init__()
+        self.message = nn.Parameter(nn.init.xavier_uniform_(torch.empty(width, hidden)))
+        self.own = nn.ParameterList(torch.empty(width, hidden) for _ in range(terms - 1))
+        self.bias = nn.Parameter(torch.zeros(hidden))
+        bound = max(1, width) ** -0.5
+        for parameter in self.own:
+            nn.init.uniform_(parameter, -bound, bound)
