@@ -52,11 +52,9 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "_more_backbones:NCGraphConv",
         "edges × hidden",
     ),
+    ModelEntry("nctuned-gcn", "NCTunedGCN", "separated", _SEPARATED, "_separated_tuned:NCTunedGCN"),
     ModelEntry(
-        "nctuned-gcn", "Tuned NCGCN", "separated", _SEPARATED, "_separated_tuned:NCTunedGCN"
-    ),
-    ModelEntry(
-        "nctuned-sage", "Tuned NCSAGE", "separated", _SEPARATED, "_separated_tuned:NCTunedSAGE"
+        "nctuned-sage", "NCTunedSAGE", "separated", _SEPARATED, "_separated_tuned:NCTunedSAGE"
     ),
     ModelEntry(
         "gcn",
@@ -236,7 +234,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
     ),
     ModelEntry(
         "tuned-sage",
-        "tuned GraphSAGE",
+        "tuned SAGE",
         "spatial",
         _TUNED,
         "baselines.tuned:TunedSAGE",
