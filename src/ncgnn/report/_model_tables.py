@@ -136,8 +136,7 @@ def _short(paper: str) -> str:
     """Authors, venue and year of a reference."""
     authors, *more = paper.split(", ")
     dated = [part for part in more if re.search(r"(^| )\d{4}$", part)]
-    text = ", ".join([authors, *(dated or more)[-1:]])
-    return re.sub(r" (?=\d{4}$)", "\N{NO-BREAK SPACE}", text)  # venue and year share a line
+    return ", ".join([authors, *(dated or more)[-1:]])
 
 
 def _attributes(text: str) -> Iterator[tuple[str, str]]:
