@@ -1,20 +1,14 @@
 """Accuracy with the paper's parameters: runs what is missing, and keeps the outcome as JSON lines.
 
-    OMP_NUM_THREADS=1 python benchmarks/accuracy.py --data-dir DIR &
-    OMP_NUM_THREADS=1 python benchmarks/accuracy.py --data-dir DIR
+    python benchmarks/accuracy.py --data-dir DIR
 
-Several processes share the work: each takes the next cell that nobody works on. Stopping one loses
-at most a few seconds of work; the same command goes on. Finished cells are appended to
-results/accuracy.jsonl, from which benchmarks/accuracy_table.py makes the tables of RESULTS.md.
+Stopping it loses at most a few seconds of work; the same command goes on. Finished cells are added
+to results/accuracy.jsonl, from which benchmarks/accuracy_table.py makes the tables of RESULTS.md.
 """
 
 from __future__ import annotations
 
-import argparse
-import warnings
 from pathlib import Path
-
-from ncgnn._memory import keep_freed_memory
 
 QUICK = ("chameleon-filtered", "squirrel-filtered", "actor")
 SLOW = ("photo", "pubmed")
@@ -87,23 +81,16 @@ def three_groups(dataset: str) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    from _stored_runs import Store
+    from _kept import arguments, keep
 
     from ncgnn.training import make_config
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--runs", type=Path, default=Path("runs/accuracy"))
-    arguments = parser.parse_args()
-    keep_freed_memory()
-    warnings.simplefilter("ignore")
-    store = Store(STORE, arguments.runs, arguments.data_dir)
-    for dataset, model, settings, seed in cells():
-        config = make_config(
-            dataset=dataset, model=model, split="paper", seed=seed, settings=settings
-        )
-        chosen = " ".join(f"{key.split('.')[1]}={value}" for key, value in settings.items())
-        store.run(config, chosen)
+    given = arguments(__doc__, "runs/accuracy").parse_args()
+    configs = [
+        make_config(dataset=dataset, model=model, split="paper", seed=seed, settings=settings)
+        for dataset, model, settings, seed in cells()
+    ]
+    keep(configs, STORE, given)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Accuracy of the paper's competitors: a small search on validation, then the seeds.
 
-    OMP_NUM_THREADS=1 python benchmarks/competitors.py --data-dir DIR &    # several share the work
-    OMP_NUM_THREADS=1 python benchmarks/competitors.py --data-dir DIR
+    python benchmarks/competitors.py --data-dir DIR
 
 Learning rate, weight decay and dropout are chosen among CHOICES, the same for every model, by
 validation accuracy on a split that is not used again; all else is the model's preset. Models that
@@ -11,16 +10,11 @@ results/competitors.jsonl, from which benchmarks/competitors_table.py makes the 
 
 from __future__ import annotations
 
-import argparse
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from _stored_runs import Store
-
-from ncgnn._memory import keep_freed_memory
-
 if TYPE_CHECKING:
+    from ncgnn.experiments import Record
     from ncgnn.training import RunConfig
 
 MODELS = (
@@ -69,45 +63,33 @@ def is_tuned(model: str) -> bool:
     return "training.learning_rate" in search_space(model)
 
 
-def best_choice(store: Store, model: str, dataset: str) -> int | None:
-    """The choice with the best validation accuracy of the search; None if it is not complete."""
-    if not is_tuned(model):
-        return 0
-    found: list[float] = []
-    for choice in range(PLAN[dataset][0]):
-        record = store.run(config_of(model, dataset, choice, SEARCH_SEED), f"search {choice}")
-        if record is None:
-            return None
-        found.append(record["result"]["scores"]["val"]["accuracy"])
-    return found.index(max(found))
+def search(model: str, dataset: str) -> list[RunConfig]:
+    """The runs by which a choice is made."""
+    choices = range(PLAN[dataset][0]) if is_tuned(model) else ()
+    return [config_of(model, dataset, choice, SEARCH_SEED) for choice in choices]
 
 
-def finished(store: Store, model: str, dataset: str) -> bool:
-    """Work on one cell of the table, and say whether nothing is left to do."""
-    choice = best_choice(store, model, dataset)
-    if choice is None:
-        return False
-    seeds = range(PLAN[dataset][1])
-    return all(
-        store.run(config_of(model, dataset, choice, seed), f"choice {choice}") for seed in seeds
-    )
+def final(model: str, dataset: str, kept: dict[str, Record]) -> list[RunConfig]:
+    """The runs of the best choice with the seeds that count; none while the search lacks runs."""
+    tried = search(model, dataset)
+    if any(config.name not in kept for config in tried):
+        return []
+    values = [kept[config.name].result["scores"]["val"]["accuracy"] for config in tried]
+    choice = values.index(max(values)) if values else 0
+    return [config_of(model, dataset, choice, seed) for seed in range(PLAN[dataset][1])]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--runs", type=Path, default=Path("runs/competitors"))
+    from _kept import arguments, keep
+
+    parser = arguments(__doc__, "runs/competitors")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--datasets", default=",".join(PLAN))
     given = parser.parse_args()
-    keep_freed_memory()
-    warnings.simplefilter("ignore")
-    store = Store(STORE, given.runs, given.data_dir)
-    left = [(m, d) for d in given.datasets.split(",") for m in given.models.split(",")]
-    before = None
-    while left and left != before:  # cells that another process works on come again
-        before = left
-        left = [cell for cell in left if not finished(store, *cell)]
+    for dataset in given.datasets.split(","):
+        models = given.models.split(",")
+        kept = keep([c for m in models for c in search(m, dataset)], STORE, given)
+        keep([c for m in models for c in final(m, dataset, kept)], STORE, given)
 
 
 if __name__ == "__main__":

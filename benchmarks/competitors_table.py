@@ -12,29 +12,13 @@ import statistics
 from collections import defaultdict
 from typing import Any
 
-from accuracy_table import RESULTS, replace_between
+from accuracy_table import RESULTS, paper_row, replace_between
 from competitors import CHOICES, MODELS, PLAN, SEARCH_SEED, STORE
+
+from ncgnn.experiments._published import published
 
 BEGIN, END = "<!-- competitors begin -->", "<!-- competitors end -->"
 GRAPHS = tuple(PLAN)
-#: Test accuracy in the paper, in the order of PLAN.
-PAPER = {
-    "mlp": (31.99, 44.61, 36.82, 91.28, 86.86),
-    "gcn": (42.63, 47.83, 33.15, 93.94, 88.08),
-    "sage": (45.15, 51.64, 36.37, 93.32, 88.73),
-    "gat": (45.09, 44.11, 36.55, 94.21, 88.74),
-    "h2gcn": (45.03, 41.47, 32.62, 95.48, 89.43),
-    "gprgnn": (45.15, 45.85, 39.22, 93.97, 90.46),
-    "fagcn": (45.20, 53.28, 40.90, 94.89, 89.16),
-    "acmgcn": (43.74, 39.64, 39.09, 95.04, 90.40),
-    "cpgnn": (39.18, 28.32, 33.52, 90.49, 87.54),
-    "wrgat": (42.46, 45.47, 37.91, 92.23, 89.13),
-    "gbksage": (45.32, 45.41, 37.27, 81.61, 85.49),
-    "hog": (41.87, 39.92, 38.00, 90.88, 85.25),
-    "glognn": (44.39, 49.07, 32.88, 92.41, 84.87),
-    "sngnn": (41.17, 38.27, 38.68, 90.79, 86.85),
-    "cagnn": (43.86, 53.28, 39.83, 92.75, 87.54),
-}
 Records = dict[tuple[str, str], list[dict[str, Any]]]
 
 
@@ -85,8 +69,8 @@ def table() -> str:
     for model in present:
         cells = [cell(final[model, graph], "accuracy") for graph in GRAPHS]
         lines.append(f"| {model} | {' | '.join(cells)} |")
-        if model in PAPER:
-            lines.append(f"| paper | {' | '.join(f'{v:.2f}' for v in PAPER[model])} |")
+        if model in published("table1"):
+            lines.append(f"| paper | {paper_row(model, GRAPHS)} |")
     majority = [
         statistics.fmean(
             [100 * r["result"]["majority_baseline"] for m in MODELS for r in final[m, graph]] or [0]

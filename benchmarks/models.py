@@ -20,25 +20,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-#: Milliseconds per epoch in the paper's table (Pubmed, hidden 64, 2 layers, a GPU).
-PAPER_MS = {
-    "mlp": 2.78,
-    "gcn": 5.97,
-    "sage": 31.90,
-    "gat": 13.32,
-    "h2gcn": 9.36,
-    "gprgnn": 13.87,
-    "fagcn": 14.04,
-    "acmgcn": 10.56,
-    "cpgnn": 102.43,
-    "wrgat": 294.13,
-    "gbksage": 8109.29,
-    "hog": 6127.86,
-    "glognn": 25.85,
-    "sngnn": 5.01,
-    "cagnn": 14.14,
-    "ncgcn": 59.93,
-}
 LARGE = ("coauthor-physics", "fb100-cornell5")
 MOST_GIB = 16.0
 
@@ -107,9 +88,18 @@ def efficiency(names: list[str], data_dir: str | None, epochs: int) -> None:
         if "seconds" not in found:
             print(f"{name:<12} {next(iter(found.values()))}", flush=True)
             continue
-        paper = f"{PAPER_MS[name] / PAPER_MS['gcn']:8.2f}" if name in PAPER_MS else " " * 8
+        own, reference = paper_ms(name), paper_ms("gcn")
+        paper = f"{own / reference:8.2f}" if own and reference else " " * 8
         ratio, ms = found["seconds"] / gcn["seconds"], 1e3 * found["seconds"]
         print(f"{name:<12} {ratio:8.2f} {paper} {ms:8.1f} {found['gib']:6.2f}", flush=True)
+
+
+def paper_ms(name: str) -> float | None:
+    """Milliseconds per epoch in the paper's table (Pubmed, hidden 64, 2 layers, a GPU)."""
+    from ncgnn.experiments._published import published
+
+    row = published("efficiency").get(name)
+    return None if row is None else row["epoch"][0]
 
 
 def scale(names: list[str], datasets: list[str], data_dir: str | None) -> None:
