@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 #: What training imports when it begins; the first optimiser imports ``torch._dynamo``.
-_HEAVY = ("ncgnn.training._run", "torch_geometric.nn", "torch._dynamo", "sklearn.metrics")
+_HEAVY = ("ncgnn.training._run", "torch._dynamo")
 
 
 def process_context() -> Any:
