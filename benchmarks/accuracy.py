@@ -60,6 +60,10 @@ def cells() -> list[tuple[str, str, dict[str, object], int]]:
     add((*SLOW[1:], *LARGE[:1]), "ncgcn", range(1), scaling="raw")
     for model in ("ncgcn", "ncsage"):
         add(LARGE, model, range(1))
+    # What the authors' released NCSAGE computes, and no groups at all.
+    for mode in ("unmasked", "none"):
+        add((*QUICK, *SLOW[:1]), "ncsage", range(1), mode)
+    add(LARGE[:1], "ncsage", range(1), "unmasked")
     extensions(QUICK, range(3))
     modes(QUICK[:2], range(3, 10))
     ablations(QUICK[:2], range(3, 10))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 import ncgnn
 from ncgnn.cli import app
+from ncgnn.training._folder import DONE, ERROR
 
 QUICK = ["--set", "hidden=16", "--set", "epochs=4", "--workers", 1]
 
@@ -50,6 +52,7 @@ def test_a_table_says_what_was_found(tuned):
     assert "training.weight_decay" not in result.stdout
     assert "[4/4] trials: best val" in result.stderr
     assert "ncgnn train --config" in result.stderr
+    assert "of the test nodes of the fresh splits were training or validation" in result.stderr
 
 
 def test_the_same_command_again_only_prints(tuned):
@@ -64,6 +67,7 @@ def test_the_same_command_again_only_prints(tuned):
     assert found["search"]["complete"] == 4
     assert found["evaluation"]["seeds"] == [1, 2]
     assert 0 < found["evaluation"]["test_accuracy"]["mean"] <= 1
+    assert 0 < found["evaluation"]["test_nodes_seen_in_search"] < 1
 
 
 def test_the_best_configuration_is_trained_as_it_is(tuned):
@@ -74,6 +78,21 @@ def test_the_best_configuration_is_trained_as_it_is(tuned):
     assert result.stderr.count("found finished") == 2
 
 
+def test_a_failed_run_is_tried_once_more_if_wanted(tuned, tmp_path):
+    folder, command, _ = tuned
+    first = next(folder.glob("runs/*seed1*"))
+    shutil.copytree(folder / "runs", tmp_path / "runs")
+    run_folder = tmp_path / "runs" / first.name
+    (run_folder / DONE).unlink()
+    (run_folder / ERROR).write_text('{"error": "the disk was full"}')
+    moved = [tmp_path / "runs" if part == folder / "runs" else part for part in command]
+    failed = run(*moved)
+    assert failed.exit_code == 1
+    assert "the disk was full" in failed.stderr
+    assert "--retry-failed" in failed.stderr
+    assert run(*moved, "--retry-failed").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -81,7 +100,10 @@ def test_the_best_configuration_is_trained_as_it_is(tuned):
         (["--dataset", "digitz"], "digits"),
         (["--dataset", "digits", "--model", "ncgc"], "ncgcn"),
         (["--dataset", "digits", "--set", "foo=1"], "model.foo"),
-        (["--dataset", "digits", "--set", "seed=1"], "--seeds"),
+        (["--dataset", "digits", "--set", "seed=1", "--seeds", "2"], "contradict"),
+        (["--dataset", "digits", "--evaluate-seeds", "-2"], "--evaluate-seeds"),
+        (["--dataset", "digits", "--timeout", "nan"], "timeout"),
+        (["--dataset", "digits", "--timeout", "inf"], "timeout"),
         (["--dataset", "digits", "--seeds", "0"], "--seeds"),
         (["--dataset", "digits", "--evaluate-seeds", "x"], "--evaluate-seeds"),
         (["--dataset", "digits", "--evaluate-seeds", "0,"], "seed 0 is used"),

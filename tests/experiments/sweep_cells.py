@@ -10,6 +10,11 @@ def tiny_cells(models=("ncgcn", "gcn"), seeds=(0, 1), **settings):
     return grid(["digits"], models, seeds=seeds, settings=TINY | settings)
 
 
+def hopeless_cells(seeds=(0,)):
+    """Cells whose loss is no number from the second epoch on."""
+    return tiny_cells(["mlp"], seeds, learning_rate=1e35, weight_decay=1.0)
+
+
 def contents(runs):
     """The files of every run that must not depend on how it was trained, by run and file."""
     return {

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from ncgnn.experiments import (
     write_stored,
 )
 from ncgnn.training import train_run
+from ncgnn.training._config import config_sha256
 
 SCORES = st.lists(
     st.tuples(st.floats(0, 1, width=32), st.floats(0, 1, width=32)), min_size=2, max_size=12
@@ -41,7 +43,7 @@ def record(model="gcn", seed=0, test=0.5, split="paper", dataset="digits", nodes
     }
     if nodes is not None:
         result["nodes"] = nodes
-    return Record(json.dumps(config), config, result, 2.0)
+    return Record(f"run-{config_sha256(config)[:10]}", config, result, 2.0)
 
 
 def test_rows_are_runs_that_differ_in_their_seed_only():
@@ -74,9 +76,43 @@ def test_comparison_uses_common_seeds_only():
 
 
 def test_runs_on_other_splits_are_no_pairs():
-    other = record("b", 0, 0.4)
-    other.result["split_sha256"] = "drawn otherwise"
-    assert results_table([record("a", 0, 0.5), other], against="b")[0].difference is None
+    others = [record("b", seed, 0.4) for seed in (0, 1, 2)]
+    others[0].result["split_sha256"] = "drawn otherwise"
+    mine = [record("a", seed, 0.5) for seed in (0, 1, 2)]
+    assert results_table([*mine, *others], against="b")[0].difference.seeds == 2
+    assert results_table([mine[0], others[0]], against="b")[0].difference is None
+
+
+def test_runs_without_test_nodes_are_not_compared():
+    untested = record("a", 0)
+    del untested.result["scores"]["test"]
+    rows = results_table([untested, record("b", 0)], against="b")
+    assert rows[0].difference is None
+    assert rows[0].spread("test") is None
+
+
+def test_without_the_sizes_of_the_splits_there_is_no_p_value():
+    pairs = [(0.5, 0.4), (0.6, 0.52), (0.7, 0.61)]
+    records = [record("a", s, a) for s, (a, _) in enumerate(pairs)]
+    records += [record("b", s, b) for s, (_, b) in enumerate(pairs)]
+    found = results_table(records, against="b")[0].difference
+    assert found.p_value is None
+    assert found.over is None
+    assert found.mean == pytest.approx(0.09)
+
+
+def test_seeds_on_one_split_speak_of_initialisations():
+    pairs = [(0.5, 0.4), (0.6, 0.52), (0.7, 0.61)]
+    nodes = {"train": 30, "val": 10, "test": 10}
+    records = [record("a", s, a, nodes=nodes) for s, (a, _) in enumerate(pairs)]
+    records += [record("b", s, b, nodes=nodes) for s, (_, b) in enumerate(pairs)]
+    for one in records:
+        one.result["split_sha256"] = "the only one"
+    found = results_table(records, against="b")[0].difference
+    assert found.over == "initialisations"
+    assert found.p_value == paired_test(*zip(*pairs, strict=True)).p_value
+    records[0].result["split_sha256"] = records[3].result["split_sha256"] = "another"
+    assert results_table(records, against="b")[0].difference.p_value is None
 
 
 def test_comparison_with_nobody_and_with_several():
@@ -118,13 +154,14 @@ def test_the_correction_is_taken_from_the_split():
     records = [record("a", s, a, nodes=nodes) for s, (a, _) in enumerate(pairs)]
     records += [record("b", s, b, nodes=nodes) for s, (_, b) in enumerate(pairs)]
     found = results_table(records, against="b")[0].difference
-    assert found == paired_test([a for a, _ in pairs], [b for _, b in pairs], 1 / 3)
+    expected = paired_test([a for a, _ in pairs], [b for _, b in pairs], 1 / 3)
+    assert found == replace(expected, over="splits")
 
 
 def test_few_and_equal_values():
     assert paired_test([0.5], [0.4]).p_value is None
-    assert paired_test([0.5, 0.6], [0.5, 0.6]).p_value == 1.0
-    assert paired_test([0.75, 0.5], [0.5, 0.25]).p_value == 0.0
+    assert paired_test([0.5, 0.6], [0.5, 0.6]).p_value is None
+    assert paired_test([0.75, 0.5], [0.5, 0.25]).p_value is None
     with pytest.raises(InputError):
         paired_test([0.5], [0.5, 0.6])
 
@@ -158,6 +195,26 @@ def test_stored_records_add_up(tmp_path):
     assert read_stored(path) == [first, second]
     path.write_text(path.read_text() + "{torn")
     with pytest.raises(InputError, match=r"kept\.jsonl, line 3"):
+        read_stored(path)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda fields: fields["config"].clear(),
+        lambda fields: fields["config"]["model"].update(hidden=999),
+        lambda fields: fields["result"]["scores"].clear(),
+        lambda fields: fields["result"]["scores"]["test"].update(accuracy="much"),
+        lambda fields: fields.pop("seconds"),
+    ],
+)
+def test_stored_records_that_are_none(tmp_path, harm):
+    path = tmp_path / "kept.jsonl"
+    write_stored([record()], path)
+    fields = json.loads(path.read_text())
+    harm(fields)
+    path.write_text(json.dumps(fields) + "\n")
+    with pytest.raises(InputError, match=r"line 1: is no record"):
         read_stored(path)
 
 

@@ -10,18 +10,37 @@ from pathlib import Path
 
 import psutil
 import pytest
-from sweep_cells import Notes, contents, tiny_cells
+from sweep_cells import Notes, contents, hopeless_cells, tiny_cells
 
-from ncgnn.errors import InputError
-from ncgnn.experiments import _local, grid, sweep
+import ncgnn
+from ncgnn.errors import InputError, NcgnnError
+from ncgnn.experiments import _local, finished_runs, grid, sweep
 from ncgnn.training import train_run
 
 
 def test_a_grid_has_every_cell_once():
-    configs = grid(["digits"], ["gcn", "mlp"], seeds=range(3), split="stratified")
+    configs = grid(["digits"], ["gcn", "mlp", "gcn"], seeds=3, split="stratified")
     names = [config.name for config in configs]
-    assert len(set(names)) == 6
+    assert len(set(names)) == len(names) == 6
     assert [c.training.seed for c in configs] == [0, 1, 2] * 2
+
+
+def test_a_grid_leaves_open_what_the_file_says(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        '[data]\ndataset = "digits"\nsplit = "paper"\n[model]\nname = "gcn"\nhidden = 8\n'
+        "[training]\nseed = 4\n[search.model]\nhidden = [8, 16]\n"
+    )
+    (config,) = grid(config=path)
+    assert config.name.startswith("digits-gcn-paper-s4-")
+    assert config.model.options["hidden"] == 8
+    assert [c.model.name for c in grid(models=["mlp", "gcn"], config=path)] == ["mlp", "gcn"]
+
+
+@pytest.mark.parametrize("key", ["split", "data.split", "dataset", "model.name", "name", "seed"])
+def test_what_distinguishes_cells_is_not_a_setting(key):
+    with pytest.raises(InputError, match="is said with --"):
+        grid(["digits"], ["gcn"], settings={key: "x"})
 
 
 def test_finished_cells_are_never_trained_again(tmp_path):
@@ -61,16 +80,15 @@ def test_the_outcome_is_that_of_runs_one_by_one(tmp_path):
 
 
 def test_a_failed_cell_keeps_its_error_and_the_others_go_on(tmp_path):
-    bad = tiny_cells(["mlp"], (0,), device="nowhere")
+    bad = hopeless_cells()
     configs = bad + tiny_cells(["mlp"], (1, 2))
     result = sweep(configs, tmp_path, workers=1)
     assert len(result.runs) == 2
     folder = tmp_path / bad[0].name
     assert list(result.failed) == [folder]
-    assert "nowhere" in result.failed[folder]
     kept = json.loads((folder / "error.json").read_text())
-    assert "nowhere" in kept["error"]
-    assert "InputError" in kept["traceback"]
+    assert result.failed[folder] == kept["error"]
+    assert "TrainingError" in kept["traceback"]
     notes = Notes()
     again = sweep(configs, tmp_path, workers=1, watcher=notes)
     assert again.failed == result.failed
@@ -78,6 +96,44 @@ def test_a_failed_cell_keeps_its_error_and_the_others_go_on(tmp_path):
     notes = Notes()
     assert sweep(configs, tmp_path, workers=1, retry_failed=True, watcher=notes).failed
     assert notes.to_do == [bad[0].name]
+
+
+def test_a_cell_that_refuses_its_input_is_asked_again(tmp_path):
+    """What was wrong may have been put right since, and asking is cheap."""
+    (config,) = grid(["digits"], ["hog"], settings={"epochs": 2, "memory_limit": 1e-6})
+    first = sweep([config], tmp_path, workers=1)
+    assert "memory" in next(iter(first.failed.values()))
+    notes = Notes()
+    assert sweep([config], tmp_path, workers=1, watcher=notes).failed == first.failed
+    assert notes.to_do == [config.name]
+
+
+@pytest.mark.parametrize(
+    ("configs", "words"),
+    [
+        (lambda: tiny_cells(device="nowhere"), "nowhere"),
+        (lambda: grid(["nosuch"], ["mlp", "gcn"], seeds=3), "nosuch"),
+        (lambda: grid(["digits"], ["mlp"], split="published"), "published"),
+    ],
+)
+def test_what_is_wrong_with_all_cells_is_said_once_and_leaves_nothing(tmp_path, configs, words):
+    with pytest.raises(NcgnnError, match=words):
+        sweep(configs(), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_graph_in_the_same_file_is_noticed(tmp_path):
+    path = tmp_path / "mine.npz"
+    for seed in (0, 1):
+        graph = ncgnn.generate(nodes=60, edges=120, classes=3, features=4, seed=seed)
+        ncgnn.save(graph, path)
+        configs = grid([str(path)], ["mlp"], settings={"epochs": 2, "hidden": 4})
+        if seed == 0:
+            assert len(sweep(configs, tmp_path / "runs").runs) == 1
+            continue
+        for look in (sweep, finished_runs):
+            with pytest.raises(InputError, match="has changed since"):
+                look(configs, tmp_path / "runs")
 
 
 def test_a_failure_is_forgotten_when_the_cell_is_trained_after_all(tmp_path):
@@ -216,7 +272,50 @@ def test_workers_leave_when_their_parent_is_gone(tmp_path):
     assert list((tmp_path / "runs").glob("*/checkpoint.safetensors"))  # and they saved their state
 
 
-@pytest.mark.parametrize("wrong", [{"workers": 0}, {"threads": 0}, {"engine": "dask"}])
+def test_a_script_without_a_guard_is_told_so(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import sys; sys.path[:0] = sys.argv[2:]\n"
+        "from sweep_cells import tiny_cells; from ncgnn.experiments import sweep\n"
+        "sweep(tiny_cells(['mlp'], (0,)), sys.argv[1])"
+    )
+    runs, here = tmp_path / "runs", str(Path(__file__).parent)
+    done = subprocess.run(
+        [sys.executable, str(script), str(runs), here], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode
+    assert "__main__" in done.stderr.strip().splitlines()[-1]
+    assert not list(runs.glob("*/error.json"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs process groups")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_whole_group_saves_the_state(tmp_path, number):
+    command = [sys.executable, "-m", "ncgnn", "sweep", "--datasets", "digits", "--models", "ncgcn"]
+    command += ["--set", "epochs=100000", "--set", "patience=100000", "--set", "hidden=16"]
+    process = subprocess.Popen(
+        [*command, "--runs", str(tmp_path)], start_new_session=True, stderr=subprocess.PIPE
+    )
+    while not any(p.stat().st_size for p in tmp_path.glob("*/metrics.jsonl")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, number)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert b"the same command goes on" in errors
+    assert list(tmp_path.glob("*/checkpoint.safetensors"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"workers": 0},
+        {"threads": 0},
+        {"engine": "dask"},
+        {"address": "here:1"},
+        {"address": "here:1", "engine": "ray", "workers": 2},
+    ],
+)
 def test_wrong_arguments(tmp_path, wrong):
     with pytest.raises(InputError):
         sweep(tiny_cells(), tmp_path, **wrong)

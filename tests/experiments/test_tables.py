@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+import json
 import statistics
 
 import pytest
@@ -46,6 +48,7 @@ def test_the_paper_is_quoted_rightly():
     assert printed("duplication", "neighbours", "chameleon") == (46.03, 0)
     assert printed("efficiency", "gcn", "epoch") == (5.97, 0)
     assert printed("table1", "ncgcn", "texas") is None
+    assert "ncgcn" not in published("leaderboard")  # ours are quoted from the main table
     assert set(published("table1")) == {*METHODS, *(row.name for row in ABLATIONS)}
     assert all(set(row) == set(DATASETS) for row in published("table1").values())
 
@@ -115,6 +118,8 @@ def test_the_grid_shows_ours_above_the_papers(made):
     assert names.index("GCN") < names.index("NCGCN") < names.index("w/o Separ.")
     assert "paper split" in grid.title
     assert "majority class" in names
+    cells = {row[0]: row[1] for row in grid.rows if row}
+    assert str(cells["NCGCN (k=3)"]).endswith("(1)")  # one seed of two
 
 
 def test_stored_records_stand_in_for_runs(made):
@@ -151,9 +156,57 @@ def test_data_sets_that_are_not_at_hand_are_left_out(monkeypatch, tmp_path):
 
 
 def test_unknown_models_are_named():
-    request, _ = request_for("table1", datasets=["digits"], models=["gnc"])
     with pytest.raises(UnknownNameError, match="gcn"):
-        target("table1").cells(request)
+        request_for("table1", datasets=["digits"], models=["gnc"])
+
+
+@pytest.mark.parametrize("key", ["split", "data.split", "name", "seed"])
+def test_what_a_table_says_of_itself_is_not_a_setting(key):
+    with pytest.raises(InputError, match="is said with --"):
+        request_for("table1", datasets=["digits"], models=["gcn"], settings={key: "uniform"})
+
+
+def test_what_is_not_shown_cannot_be_chosen():
+    with pytest.raises(InputError, match="leave --models out"):
+        request_for("duplication", datasets=["digits"], models=["gcn"])
+    with pytest.raises(InputError, match="leave --datasets out"):
+        request_for("entropy", datasets=["digits"])
+
+
+def test_kept_scores_suffice_without_the_graph(made, monkeypatch):
+    from ncgnn.experiments import _reproduce
+    from ncgnn.experiments.tables import accuracy
+
+    def look(dataset, folder):
+        raise DataNotFoundError(f"{dataset} is not at hand")
+
+    runs, _, cells, _ = made
+    stored = as_records(finished_runs(cells, runs))
+    monkeypatch.setattr(_reproduce, "_look", look)
+    monkeypatch.setattr("ncgnn.data.load", look)
+    chosen = {"datasets": ["digits"], "models": ["gcn"], "seeds": 2, "settings": SMALL}
+    request, absent = request_for("table1", stored=stored, **chosen)
+    assert not absent
+    table = reproduce("table1", [], request=request, stored=stored).data
+    assert table.entries["gcn", "digits"] == made[3].data.entries["gcn", "digits"]
+    assert table.facts == {}
+    assert accuracy.TABLE1.name == table.table
+
+
+def test_a_run_beats_a_stored_record(made):
+    runs, request, cells, _ = made
+    finished = finished_runs(cells, runs)
+    stored = copy.deepcopy(as_records(finished))
+    stored[0].result["scores"]["test"]["accuracy"] = 0.9999
+    table = reproduce("table1", finished, request=request, stored=stored).data
+    assert table.entries["gcn", "digits"] == made[3].data.entries["gcn", "digits"]
+
+
+def test_numbers_for_other_programs(made):
+    shown = json.loads(json.dumps(made[3].data.plain(), allow_nan=False))
+    assert len(shown["rows"]) == 4
+    assert shown["rows"][0]["paper"] is None
+    assert shown["missing"] == list(made[3].data.missing)
 
 
 def test_duplication_on_a_graph_of_our_own():
@@ -181,5 +234,4 @@ def test_the_leaderboard_quotes_others_and_runs_ours(tmp_path):
     (config,) = target("leaderboard").cells(request)
     made = reproduce("leaderboard", [train_run(config, tmp_path)], request=request)
     assert made.data.quoted("exphormer", "computers") == (91.47, 0)
-    assert "ncgcn" not in made.data.others
     assert [row[0] for row in paper_grids(made)[0].rows[-2:]] == ["NCGCN, ours", "  paper"]

@@ -5,6 +5,8 @@ import multiprocessing
 import os
 import signal
 import statistics
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -20,6 +22,7 @@ from ncgnn.experiments.tuning._result import TuneWatcher
 from ncgnn.experiments.tuning._study import TuningStudy
 from ncgnn.experiments.tuning._tune import tune
 from ncgnn.training import make_config, train_run
+from ncgnn.training._folder import DONE, ERROR
 
 QUICK = {"hidden": 16, "epochs": 5}
 LONG = {"hidden": 16, "epochs": 400, "patience": 400}
@@ -109,14 +112,14 @@ def test_nothing_heavy_is_kept_and_test_scores_are_not(searched):
 def test_the_same_call_again_does_only_what_is_missing(small, tmp_path):
     first = small(tmp_path, trials=2)
     journal = first.folder / "journal.jsonl"
-    before = journal.read_bytes()
+    before, table = journal.read_bytes(), rows(first.folder)
     again = small(tmp_path, trials=2)
     assert journal.read_bytes() == before
     assert again == first
     more = small(tmp_path, trials=4)
     assert journal.read_bytes().startswith(before)
     assert (more.folder, more.state.complete) == (first.folder, 4)
-    assert rows(more.folder)[:2] == [row for row in rows(more.folder) if int(row["trial"]) < 2]
+    assert rows(more.folder)[:2] == table
     straight = small(tmp_path / "straight")
     assert _without_times(rows(straight.folder)) == _without_times(rows(more.folder))
 
@@ -210,17 +213,81 @@ def test_a_changed_graph_is_another_study(tmp_path):
     file = tmp_path / "g.npz"
     ncgnn.save(ncgnn.generate(100, 300, classes=2, features=4, seed=1), file)
     options = {"trials": 1, "settings": QUICK, "evaluate_seeds": 0, "workers": 1, "runs": tmp_path}
-    tune(str(file), "mlp", **options)
+    first = tune(str(file), "mlp", **options)
     ncgnn.save(ncgnn.generate(100, 300, classes=2, features=4, seed=2), file)
-    with pytest.raises(InputError, match="has changed since"):
-        tune(str(file), "mlp", **options)
+    second = tune(str(file), "mlp", **options)
+    assert second.folder != first.folder
+    assert len(list(tmp_path.glob("tune-g-mlp-*"))) == 2
 
 
 def test_when_every_trial_fails_the_error_says_why(small, tmp_path):
-    with pytest.raises(InputError, match=r"no trial has come to its end.*loss is"):
-        small(tmp_path, search={"training.learning_rate": [1e30]})
+    hopeless = {"search": {"training.learning_rate": [1e30]}}
+    message = r"no trial has come to its end; --retry-failed tries again.*loss is"
+    with pytest.raises(InputError, match=message):
+        small(tmp_path, **hopeless)
     (study,) = tmp_path.iterdir()
-    assert {row["state"] for row in rows(study)} == {"fail"}
+    before = rows(study)
+    assert [row["state"] for row in before] == ["fail"] * 5
+    with pytest.raises(InputError, match=message):
+        small(tmp_path, **hopeless)
+    assert rows(study) == before
+    with pytest.raises(InputError, match=message):
+        small(tmp_path, **hopeless, retry_failed=True)
+    after = rows(study)
+    assert [int(row["trial"]) for row in after] == [int(row["trial"]) + 5 for row in before]
+
+
+def test_a_failed_run_of_the_winner_is_tried_once_more_if_wanted(small, tmp_path):
+    options = {"trials": 1, "evaluate_seeds": 1}
+    (run,) = small(tmp_path, **options).runs
+    (run.folder / DONE).unlink()
+    (run.folder / ERROR).write_text('{"error": "the disk was full"}')
+    assert small(tmp_path, **options).failed == {run.folder: "the disk was full"}
+    retried = small(tmp_path, **options, retry_failed=True)
+    assert (retried.failed, len(retried.runs)) == ({}, 1)
+
+
+def test_the_share_of_test_nodes_that_the_search_has_seen(small, tmp_path):
+    result = small(tmp_path, trials=1, evaluate_seeds=2)
+    graph = ncgnn.load(result.config.data.dataset)
+    known = set(ncgnn.make_split(graph, "stratified", 0).test.tolist())
+    tests = [ncgnn.make_split(graph, "stratified", seed).test.tolist() for seed in (1, 2)]
+    nodes = [node for test in tests for node in test]
+    assert result.seen == pytest.approx(sum(node not in known for node in nodes) / len(nodes))
+    assert 0.5 < result.seen < 1
+    assert small(tmp_path, trials=1, evaluate_seeds=0).seen is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_a_request_to_end_is_for_the_parent_to_hear(small, tmp_path):
+    asked: list[int] = []
+
+    def ask() -> None:
+        while not any(tmp_path.glob("tune-*/trials/*/*/metrics.jsonl")):
+            time.sleep(0.02)
+        (process,) = multiprocessing.active_children()
+        os.kill(process.pid or 0, signal.SIGTERM)
+        asked.append(process.pid or 0)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    result = small(tmp_path, trials=1, settings=LONG)
+    thread.join()
+    assert asked
+    assert [trial.state.name for trial in trials_of(result, LONG, total=1)] == ["COMPLETE"]
+
+
+def test_a_script_without_a_guard_hears_of_it(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from ncgnn.experiments import tune\n"
+        f"tune('digits', 'mlp', trials=1, workers=2, runs={str(tmp_path / 'runs')!r})\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ncgnn.errors.InputError: ")
+    assert 'if __name__ == "__main__":' in last
 
 
 def test_a_bad_trial_is_pruned(small, tmp_path):
@@ -254,8 +321,13 @@ def test_a_time_limit_ends_the_search(small, tmp_path):
     [
         ({"trials": 0}, "trials"),
         ({"timeout": -1.0}, "timeout"),
+        ({"timeout": float("nan")}, "timeout"),
+        ({"timeout": float("inf")}, "timeout"),
         ({"seeds": (0, 0)}, "seeds"),
         ({"evaluate_seeds": (0, 5)}, "seed 0 is used in the search"),
+        ({"evaluate_seeds": -2}, "evaluate_seeds is -2"),
+        ({"evaluate_seeds": (1, 1)}, "evaluate_seeds"),
+        ({"evaluate_seeds": (1, -3)}, "evaluate_seeds"),
         ({"split": "published"}, "published"),
         ({"storage": "nonsense"}, "--storage nonsense"),
         ({"storage": "nonsense://u:secret@h/d"}, r"u:\*\*\*@h"),

@@ -8,10 +8,12 @@ import pwd
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,9 @@ import ncgnn
 from ncgnn.experiments.tuning import _storage
 from ncgnn.experiments.tuning._place import StudyPlace, quiet
 from ncgnn.experiments.tuning._plan import make_plan
+from ncgnn.experiments.tuning._storage import SearchError
 from ncgnn.experiments.tuning._study import TuningStudy
+from ncgnn.experiments.tuning._trial import run_trial
 from ncgnn.experiments.tuning._tune import tune
 
 QUICK = {"hidden": 16, "epochs": 5}
@@ -99,7 +103,7 @@ def search_twice_at_once(graph, url, tmp_path):
     assert first.state.running == 0
     with quiet():
         plan = make_plan(dataset=graph, model="mlp", settings=QUICK)
-        study = TuningStudy(plan, StudyPlace(first.folder, plan.name, url), 6)
+        study = TuningStudy(plan, StudyPlace(first.folder, first.folder.name, url), 6)
     ended = [trial for trial in study.trials() if trial.state.name in ("COMPLETE", "PRUNED")]
     assert len(ended) == 6
 
@@ -145,3 +149,54 @@ def test_a_dead_trial_is_passed_on_in_sqlite(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_dead_trial_is_passed_on_in_postgresql(postgres, tmp_path, monkeypatch):
     dead_trial_is_passed_on(postgres, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def in_sqlite(tmp_path):
+    """A study in a database of one file."""
+    with quiet():
+        plan = make_plan(dataset="digits", model="mlp", settings={"hidden": 8, "epochs": 3})
+        url = f"sqlite:///{tmp_path}/study.db"
+        yield TuningStudy(plan, StudyPlace(tmp_path / "mine", "s", url), 9)
+
+
+def break_reports(study, *, whole=False):
+    """Take the table of all reports away from the database, or give it back."""
+    names = ["broken", "trial_intermediate_values"]
+    old, new = names if whole else reversed(names)
+    with closing(sqlite3.connect(study.place.url.removeprefix("sqlite:///"))) as database:
+        database.execute(f"ALTER TABLE {old} RENAME TO {new}")
+
+
+def test_a_trial_is_not_blamed_for_the_end_of_its_command(in_sqlite, monkeypatch):
+    monkeypatch.setattr(_storage, "HEARTBEAT", 1)
+    monkeypatch.setattr(_storage, "GRACE", 1)
+    again = TuningStudy(in_sqlite.plan, in_sqlite.place, 9)
+    in_sqlite.take().close()  # no more signs of life
+    time.sleep(2.5)
+    again.adopt()
+    taken = again.take()
+    assert (taken.number, taken.runs.name, taken.deaths) == (1, "00000", 0)
+    taken.close()
+
+
+def test_a_database_that_is_away_for_a_moment_costs_no_trial(in_sqlite):
+    taken = in_sqlite.take()
+    break_reports(in_sqlite)
+    threading.Timer(1.0, break_reports, [in_sqlite], {"whole": True}).start()
+    run_trial(in_sqlite, taken, ncgnn.load("digits"), stop=lambda: False)
+    (trial,) = in_sqlite.trials()
+    assert trial.state.name == "COMPLETE"
+    assert len(trial.intermediate_values) == 3
+
+
+def test_a_database_that_stays_away_is_no_error_of_the_trial(in_sqlite, monkeypatch):
+    monkeypatch.setattr(_storage, "PAUSES", (0.01,))
+    taken = in_sqlite.take()
+    break_reports(in_sqlite)
+    with pytest.raises(SearchError, match=r"study\.db cannot be used.*the same command goes on"):
+        run_trial(in_sqlite, taken, ncgnn.load("digits"), stop=lambda: False)
+    break_reports(in_sqlite, whole=True)
+    (trial,) = in_sqlite.trials()
+    assert (trial.state.name, "error" in trial.user_attrs) == ("RUNNING", False)
+    assert taken.runs.is_dir()

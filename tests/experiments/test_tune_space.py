@@ -72,8 +72,19 @@ def test_a_wrong_space_is_one_clear_error(search, message):
 def test_fixed_and_searched_contradict_each_other():
     with pytest.raises(InputError, match=r"model\.dropout has a fixed value and is searched"):
         plan(settings={"dropout": 0.1}, search={"model.dropout": [0.1, 0.2]})
-    with pytest.raises(InputError, match="--seeds"):
-        plan(settings={"seed": 3})
+    with pytest.raises(InputError, match="contradict"):
+        plan(settings={"seed": 3}, seeds=(4,))
+
+
+def test_a_seed_among_the_settings_is_the_tuning_seed(tmp_path):
+    file = tmp_path / "c.toml"
+    file.write_text("[training]\nseed = 5\n")
+    assert plan().seeds == (0,)
+    assert plan(settings={"seed": 3}).seeds == (3,)
+    assert plan(settings={"training.seed": 3}).first.training.seed == 3
+    assert plan(config=file).seeds == (5,)
+    assert plan(config=file, seeds=(1, 2)).seeds == (1, 2)
+    assert plan(settings={"seed": 3}) == plan(seeds=(3,))
 
 
 def test_a_file_holds_fixed_values_and_the_space(tmp_path):
@@ -113,13 +124,27 @@ def test_errors_of_a_file_name_it(tmp_path, text, message):
 
 
 def test_equal_plans_have_equal_names():
-    assert plan().name == plan(split="stratified").name
-    assert plan().name.startswith("tune-digits-mlp-stratified-")
+    def name(**options):
+        return plan(**options).study_name("0")
+
+    assert name() == name(split="stratified")
+    assert name().startswith("tune-digits-mlp-stratified-")
     others = [
-        plan(model="gcn"),
-        plan(split="uniform"),
-        plan(settings={"hidden": 8}),
-        plan(seeds=(0, 1)),
-        plan(search={"model.dropout": [0.1]}),
+        name(model="gcn"),
+        name(split="uniform"),
+        name(settings={"hidden": 8}),
+        name(seeds=(0, 1)),
+        name(search={"model.dropout": [0.1]}),
+        plan().study_name("1"),
     ]
-    assert len({plan().name, *(other.name for other in others)}) == 6
+    assert len({name(), *others}) == 7
+
+
+def test_the_name_of_a_study_says_nothing_of_folders(tmp_path):
+    names = set()
+    for folder in ("here", "there"):
+        file = tmp_path / folder / "mine.npz"
+        ncgnn.save(ncgnn.generate(60, 200, classes=3, features=4), file)
+        names.add(plan(dataset=str(file)).study_name("0"))
+    (name,) = names
+    assert name.startswith("tune-mine-mlp-")

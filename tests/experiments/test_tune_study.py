@@ -13,9 +13,9 @@ from optuna.trial import TrialState
 
 import ncgnn
 from ncgnn.errors import InputError
+from ncgnn.experiments.tuning._journal import mend_journal
 from ncgnn.experiments.tuning._place import StudyPlace, quiet, take_lock
 from ncgnn.experiments.tuning._plan import make_plan
-from ncgnn.experiments.tuning._storage import mend_journal
 from ncgnn.experiments.tuning._study import TuningStudy
 from ncgnn.experiments.tuning._trial import run_trial
 
@@ -38,9 +38,9 @@ time.sleep(600)
 HOLDS_LOCK = """
 import sys, time
 from pathlib import Path
-from ncgnn.experiments.tuning._storage import _JournalLock
+from ncgnn.experiments.tuning._journal import JournalLock
 
-lock = _JournalLock(Path(sys.argv[1]))
+lock = JournalLock(Path(sys.argv[1]))
 lock.acquire()
 print("locked", flush=True)
 time.sleep(600)
@@ -53,8 +53,8 @@ def _quiet():
         yield
 
 
-def open_study(folder, total=9):
-    plan = make_plan(dataset="digits", model="mlp")
+def open_study(folder, total=9, **options):
+    plan = make_plan(dataset="digits", model="mlp", **options)
     return TuningStudy(plan, StudyPlace(folder, "s"), total)
 
 
@@ -216,3 +216,79 @@ def test_errors_end_a_search(tmp_path):
     study.take().fail("no luck")
     assert study.state().is_over
     assert study.take() is None
+
+
+def one_choice(*rates):
+    """A space of nothing but learning rates, and quick trials."""
+    fixed = {"weight_decay": 0.0, "dropout": 0.1, "hidden": 8, "epochs": 1}
+    return {"settings": fixed, "search": {"training.learning_rate": list(rates)}}
+
+
+def test_proposals_of_what_has_failed_are_no_more_errors(tmp_path):
+    study = open_study(tmp_path, total=20, **one_choice(1e-9, 1e9))
+    outcome = {1e-9: lambda taken: taken.complete(0.1, scores(0.1)), 1e9: lambda t: t.fail("no")}
+    while (taken := study.take()) is not None:
+        earlier = study.earlier(taken)
+        if earlier is None:
+            outcome[taken.params["training.learning_rate"]](taken)
+        else:
+            taken.repeat(earlier)
+    state = study.state()
+    assert (state.complete, state.failed) == (20, 1)
+    assert state.repeated > 0
+    assert not state.is_hopeless
+
+
+def test_a_space_of_errors_ends_a_search(tmp_path):
+    study = open_study(tmp_path, **one_choice(1e8, 1e9))
+    while (taken := study.take()) is not None:
+        earlier = study.earlier(taken)
+        taken.fail("no") if earlier is None else taken.repeat(earlier)
+    assert study.state().failed == 2
+    assert study.state().is_hopeless
+
+
+def test_failed_trials_are_tried_once_more_if_wanted(tmp_path):
+    study = open_study(tmp_path, total=7)
+    failed = []
+    for _ in range(5):
+        taken = study.take()
+        failed.append(taken.params)
+        taken.fail("the disk was full")
+    again = open_study(tmp_path, total=7)
+    assert again.take() is None
+    again.forget_failed()
+    again.forget_failed()  # and nothing twice
+    assert (again.state().failed, again.state().is_over) == (0, False)
+    for params in failed:
+        taken = again.take()
+        assert (taken.params, taken.deaths, again.earlier(taken)) == (params, 0, None)
+        taken.complete(0.5, scores(0.5))
+    fresh = again.take()
+    assert fresh.params not in failed
+    fresh.close()
+
+
+@pytest.mark.parametrize("ending", ["complete", "fail", "repeat"])
+def test_a_trial_that_others_have_taken_over_is_left_to_them(tmp_path, ending):
+    study = open_study(tmp_path, **one_choice(0.01))
+    graph = ncgnn.load("digits")
+    if ending == "repeat":
+        run_trial(study, study.take(), graph, stop=lambda: False)
+    elif ending == "fail":
+        graph = ncgnn.generate(2, 1)  # too small for a split
+    taken = study.take()
+    (taken.runs / "of-the-others").mkdir(parents=True)
+
+    def take_over() -> bool:
+        if taken.trial.study.trials[taken.number].state == TrialState.RUNNING:
+            taken.trial.study.tell(taken.number, state=TrialState.FAIL)
+        return False
+
+    if ending != "complete":
+        take_over()
+    run_trial(study, taken, graph, stop=take_over)
+    assert study.trials()[taken.number].state == TrialState.FAIL
+    assert "error" not in study.trials()[taken.number].user_attrs
+    assert (taken.runs / "of-the-others").is_dir()
+    assert not study.place.lock_of(taken.number).exists()

@@ -44,7 +44,7 @@ def neighbour_operators(backbone, separation, A, M, self_loops):
         return M @ S + (eye - M), among + (eye - M)
     if separation == "target-only":
         return M @ S, M @ S
-    assert separation == "none"
+    assert separation in ("unmasked", "none")
     return S, S
 
 

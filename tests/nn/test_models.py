@@ -73,7 +73,8 @@ def test_models_of_the_registry_can_be_copied_and_pickled(name):
 
 
 def test_names_lead_to_classes():
-    assert model_names()[: len(SEPARATED + PLAIN)] == SEPARATED + PLAIN
+    assert {*SEPARATED, *PLAIN} <= set(model_names())
+    assert model_names()[: len(SEPARATED)] == SEPARATED
     assert model_class("ncgcn") is NCGCN
     assert model_class("ncsage") is NCSAGE
     with pytest.raises(UnknownNameError, match="model 'ncgnc'; did you mean"):

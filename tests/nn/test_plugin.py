@@ -152,7 +152,8 @@ def reference_of_sums(model, separation, drawn, group):
     own_rows = separation in ("strict", "source", "target-only")
     hidden = []
     for M, layer in zip(masks, model.first, strict=True):
-        rows = torch.relu(applied(layer, M @ A + eye, drawn.X))
+        into = A if separation == "unmasked" else M @ A
+        rows = torch.relu(applied(layer, into + eye, drawn.X))
         hidden.append(M @ rows if own_rows else rows)
     if separation == "target-only":
         hidden = [sum(hidden)] * len(hidden)
@@ -165,6 +166,7 @@ def reference_of_sums(model, separation, drawn, group):
             "renormalised": A @ M + eye,
             "ego": M @ A @ M + eye,
             "target-only": M @ (A + eye),
+            "unmasked": A + eye,
             "none": A + eye,
         }[separation]
         Z = Z + a * applied(layer, operator, H)

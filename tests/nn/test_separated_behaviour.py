@@ -56,6 +56,7 @@ CHAIN = [(0, 1), (1, 2)]
         ("source", True),
         ("renormalised", True),
         ("target-only", True),
+        ("unmasked", True),
         ("none", True),
     ],
 )

@@ -58,6 +58,13 @@ SplitOption = Annotated[
         "--split", help="Split family: stratified, paper, published, planetoid or uniform."
     ),
 ]
+MaybeSplitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        help="Split family: stratified (the default), paper, published, planetoid or uniform.",
+    ),
+]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="cpu (the default), cuda, mps.")]
 RunsOption = Annotated[
     Path, typer.Option("--runs", help="Folder of all runs, one folder in it per run.")

@@ -12,8 +12,10 @@ from ncgnn.cli._options import (
     AddressOption,
     DataDirOption,
     DatasetsOption,
+    DeviceOption,
     EngineChoice,
     EngineOption,
+    JsonOption,
     ModelsOption,
     RetryOption,
     RunsOption,
@@ -24,14 +26,15 @@ from ncgnn.cli._options import (
     chosen_settings,
     names,
     one_clear_error,
+    print_json,
     seed_numbers,
     table_console,
 )
+from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     from ncgnn.experiments import Record, Reproduction
     from ncgnn.experiments._request import Request
-    from ncgnn.training import RunConfig
 
 
 @one_clear_error
@@ -49,13 +52,14 @@ def reproduce(
             help="Split family: paper (the default), stratified, published, planetoid or uniform."
         ),
     ] = "paper",
+    device: DeviceOption = None,
     data_dir: DataDirOption = None,
     runs: RunsOption = Path("runs"),
     stored: Annotated[
         list[Path] | None,
         typer.Option(
             "--stored",
-            help="JSON lines of finished runs (see 'ncgnn results --store'), used for tables where "
+            help="JSON lines of finished runs (see 'ncgnn results --add-to'), for tables where "
             "there is no run; may be repeated.",
         ),
     ] = None,
@@ -69,6 +73,7 @@ def reproduce(
     workers: WorkersOption = None,
     threads: ThreadsOption = 1,
     retry_failed: RetryOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Make a table or figure of the paper again: train what is missing, then show all.
 
@@ -79,6 +84,7 @@ def reproduce(
     if name is None:
         _list(targets())
         return
+    kept = [record for path in stored or [] for record in read_stored(path)]
     request, absent = request_for(
         name,
         datasets=None if datasets is None else names(datasets, "--datasets"),
@@ -86,19 +92,30 @@ def reproduce(
         seeds=seed_numbers(seeds) or (0,),
         split=split,
         data_dir=data_dir,
-        settings=chosen_settings(settings, seeds),
+        settings=chosen_settings(settings, seeds) | ({"device": device} if device else {}),
+        stored=kept,
     )
-    kept = [record for path in stored or [] for record in read_stored(path.expanduser())]
     options: dict[str, Any] = {
-        "data_dir": data_dir,
         "engine": engine.value,
         "address": address,
-        "workers": workers,
+        "workers": _alone(name, workers),
         "threads": threads,
         "retry_failed": retry_failed,
     }
-    made = _made(name, request, absent, kept, runs, options if train else None)
-    _show(made, out)
+    made, failed = _made(name, request, absent, kept, runs, options if train else None)
+    if json:
+        print_json(_plain(made))
+    _show(made, out, quiet=json)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _alone(name: str, workers: int | None) -> int | None:
+    from ncgnn.experiments import is_timed
+
+    if is_timed(name) and (workers or 1) > 1:
+        raise InputError(f"{name} compares times: --workers must be 1, which is the default here.")
+    return 1 if is_timed(name) else workers
 
 
 def _made(
@@ -108,31 +125,46 @@ def _made(
     stored: list[Record],
     runs: Path,
     options: dict[str, Any] | None,
-) -> Reproduction:
-    """The table or figure, after training what is missing where that is wanted."""
+) -> tuple[Reproduction, bool]:
+    """The table or figure, after training what is missing; and whether any run failed."""
     from ncgnn.cli._sweep import leave_if_stopped, run_cells
-    from ncgnn.experiments import finished_runs, target
+    from ncgnn.experiments import finished_runs, takes_stored, target
     from ncgnn.experiments import reproduce as make
+    from ncgnn.training import RunFolder
 
-    wanted = target(name)
-    known = {record.name for record in stored} if wanted.kind == "table" else set[str]()
-    cells: list[RunConfig] = [c for c in wanted.cells(request) if c.name not in known]
-    if options is None:
-        found = finished_runs(cells, runs)
+    kept = {record.name for record in stored} if takes_stored(name) else set[str]()
+    cells = [
+        config
+        for config in target(name).cells(request)
+        if config.name not in kept or RunFolder(runs / config.name).is_done()
+    ]
+    failed = False
+    if options is None or not cells:
+        found = finished_runs(cells, runs, request.data_dir)
     else:
-        outcome = run_cells(cells, runs, **options) if cells else None
-        if outcome is not None:
-            leave_if_stopped(outcome, runs)
-        found = () if outcome is None else outcome.runs
-    return make(name, found, request=request, absent=absent, stored=stored)
+        outcome = run_cells(cells, runs, data_dir=request.data_dir, **options)
+        leave_if_stopped(outcome, runs)
+        found, failed = outcome.runs, bool(outcome.failed)
+    return make(name, found, request=request, absent=absent, stored=stored), failed
 
 
-def _show(made: Reproduction, out: Path) -> None:
-    """Print a table; write tables and figures, and say where; list what is missing."""
+def _plain(made: Reproduction) -> dict[str, Any]:
+    """All numbers, for other programs."""
+    return {
+        "name": made.target.name,
+        "split": made.request.split,
+        "seeds": list(made.request.seeds),
+        "absent": made.absent,
+        "data": made.data.plain(),
+    }
+
+
+def _show(made: Reproduction, out: Path, *, quiet: bool) -> None:
+    """Print a table unless quiet; write tables and figures, and say where; list what is missing."""
     from ncgnn.report import as_rich, paper_grids, write_reproduction
 
     console = table_console()
-    for grid in paper_grids(made):
+    for grid in () if quiet else paper_grids(made):
         console.print(as_rich(grid))
     paths = write_reproduction(made, out.expanduser())
     print("Written:", *(f"  {path}" for path in paths), sep="\n", file=sys.stderr)

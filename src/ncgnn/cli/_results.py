@@ -54,7 +54,7 @@ def results(
         Path | None,
         typer.Option(help="Also write the table: a .csv, .parquet, .md or .tex file."),
     ] = None,
-    store: Annotated[
+    add_to: Annotated[
         Path | None,
         typer.Option(help="Add the runs, without weights, to this file of JSON lines."),
     ] = None,
@@ -76,8 +76,8 @@ def results(
     if out is not None:
         export(rows, free_path(out, force))
         print(f"Written: {out}", file=sys.stderr)
-    if store is not None:
-        print(f"{write_stored(wanted, store)} new runs added to {store}", file=sys.stderr)
+    if add_to is not None:
+        print(f"{write_stored(wanted, add_to)} new runs added to {add_to}", file=sys.stderr)
     for path, problem in problems.items():
         print(f"not shown: {path}: {problem}", file=sys.stderr)
 
@@ -87,7 +87,7 @@ def _records(runs: Path, stored: list[Path]) -> tuple[list[Record], dict[Path, s
 
     found: dict[str, Record] = {}
     for path in stored:
-        found |= {record.name: record for record in read_stored(path.expanduser())}
+        found |= {record.name: record for record in read_stored(path)}
     if stored and not runs.expanduser().is_dir():
         return list(found.values()), {}
     records, problems = read_runs(runs)

@@ -17,12 +17,12 @@ from ncgnn.cli._options import (
     EngineChoice,
     EngineOption,
     JsonOption,
+    MaybeSplitOption,
     ModelsOption,
     RetryOption,
     RunsOption,
     SeedsOption,
     SettingsOption,
-    SplitOption,
     ThreadsOption,
     WorkersOption,
     chosen_settings,
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 @one_clear_error
 def sweep(
     datasets: DatasetsOption = None,
-    models: ModelsOption = "ncgcn",
+    models: ModelsOption = None,
     config: ConfigOption = None,
     settings: SettingsOption = None,
     seeds: SeedsOption = None,
-    split: SplitOption = "stratified",
+    split: MaybeSplitOption = None,
     device: DeviceOption = None,
     data_dir: DataDirOption = None,
     runs: RunsOption = Path("runs"),
@@ -66,12 +66,12 @@ def sweep(
     """
     from ncgnn.experiments import grid
 
-    if datasets is None:
+    if datasets is None and config is None:
         raise InputError("say which graphs: --datasets NAME, or several like a,b.")
     configs = grid(
-        names(datasets, "--datasets"),
-        names(models or "ncgcn", "--models"),
-        seeds=seed_numbers(seeds) or (0,),
+        None if datasets is None else names(datasets, "--datasets"),
+        None if models is None else names(models, "--models"),
+        seeds=seed_numbers(seeds),
         split=split,
         device=device,
         config=config,

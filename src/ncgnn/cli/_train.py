@@ -13,6 +13,7 @@ from ncgnn.cli._options import (
     DataDirOption,
     DeviceOption,
     JsonOption,
+    MaybeSplitOption,
     RunsOption,
     SeedsOption,
     SettingsOption,
@@ -43,12 +44,7 @@ def train(
     config: ConfigOption = None,
     settings: SettingsOption = None,
     seeds: SeedsOption = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            help="Split family: stratified (the default), paper, published, planetoid or uniform."
-        ),
-    ] = None,
+    split: MaybeSplitOption = None,
     device: DeviceOption = None,
     data_dir: DataDirOption = None,
     runs: RunsOption = Path("runs"),

@@ -6,6 +6,7 @@ from ncgnn._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from ncgnn.experiments._engine import Watcher
+    from ncgnn.experiments._grid import grid
     from ncgnn.experiments._records import (
         Record,
         as_records,
@@ -15,15 +16,17 @@ if TYPE_CHECKING:
     )
     from ncgnn.experiments._reproduce import (
         Reproduction,
+        is_timed,
         reproduce,
         request_for,
+        takes_stored,
         target,
         targets,
     )
     from ncgnn.experiments._request import Request, Target
     from ncgnn.experiments._results import Row, results_table
     from ncgnn.experiments._significance import Difference, paired_test
-    from ncgnn.experiments._sweep import SweepResult, finished_runs, grid, sweep
+    from ncgnn.experiments._sweep import SweepResult, finished_runs, sweep
     from ncgnn.experiments.tuning._result import TuneResult, TuneWatcher
     from ncgnn.experiments.tuning._tune import tune
 
@@ -41,6 +44,7 @@ __all__ = [
     "as_records",
     "finished_runs",
     "grid",
+    "is_timed",
     "paired_test",
     "read_runs",
     "read_stored",
@@ -48,6 +52,7 @@ __all__ = [
     "request_for",
     "results_table",
     "sweep",
+    "takes_stored",
     "target",
     "targets",
     "tune",
@@ -56,14 +61,18 @@ __all__ = [
 
 _MODULES = {
     "_engine": ("Watcher",),
+    "_grid": ("grid",),
     "_records": ("Record", "as_records", "read_runs", "read_stored", "write_stored"),
-    "_reproduce": ("Reproduction", "reproduce", "request_for", "target", "targets"),
+    "_reproduce": (
+        *("Reproduction", "is_timed", "reproduce", "request_for", "takes_stored"),
+        *("target", "targets"),
+    ),
     "_request": ("Request", "Target"),
     "_results": ("Row", "results_table"),
     "_significance": ("Difference", "paired_test"),
     "tuning._result": ("TuneResult", "TuneWatcher"),
     "tuning._tune": ("tune",),
-    "_sweep": ("SweepResult", "finished_runs", "grid", "sweep"),
+    "_sweep": ("SweepResult", "finished_runs", "sweep"),
 }
 __getattr__, __dir__ = lazy_exports(
     __name__,

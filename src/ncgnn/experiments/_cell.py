@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from ncgnn.errors import NcgnnError
+from ncgnn.errors import InputError, NcgnnError
 from ncgnn.training._folder import ERROR, RunFolder, RunInUseError
+from ncgnn.training._run import check_same_graph
 from ncgnn.training._tensors import DamagedFileError
 
 if TYPE_CHECKING:
@@ -31,12 +32,14 @@ class Cell:
         runs: Folder of all runs.
         data_dir: Folder with npz files.
         threads: Number of threads that train it.
+        graph_sha256: Hash of the graph that it is trained on.
     """
 
     config: RunConfig
     runs: Path
     data_dir: Path | None = None
     threads: int = 1
+    graph_sha256: str = ""
 
     @property
     def name(self) -> str:
@@ -74,16 +77,22 @@ class Outcome:
 
 
 def status(cell: Cell) -> Status:
-    """Where a cell stands; a finished one is finished only if every file is as it was written."""
+    """Where a cell stands; a finished one is finished only if every file is as it was written.
+
+    Raises:
+        InputError: Its graph has changed since it was trained.
+    """
     folder = cell.folder
     if folder.is_done():
         try:
             folder.check()
-        except (DamagedFileError, NcgnnError):
+        except NcgnnError:
             return "interrupted"
+        check_same_graph(folder, cell.config, cell.graph_sha256)
         return "finished"
     if (folder / ERROR).is_file():
-        return "failed"
+        # What was wrong with the input may have been put right since.
+        return "interrupted" if _kept(folder).get("input") else "failed"
     return "interrupted" if folder.path.is_dir() else "missing"
 
 
@@ -112,30 +121,34 @@ def work(
         except KeyboardInterrupt:
             return Outcome(cell.name, "stopped")
         except Exception as error:  # whatever it is, the other cells go on
-            return failed(cell, _sentence(error), traceback.format_exc())
+            wrong_input = isinstance(error, InputError)
+            return failed(cell, sentence(error), traceback.format_exc(), wrong_input=wrong_input)
     (cell.folder / ERROR).unlink(missing_ok=True)
     told = tuple(dict.fromkeys(str(w.message) for w in caught if _for_people(w)))
     return Outcome(cell.name, "finished", run.result, run.seconds, fresh=run.fresh, warnings=told)
 
 
-def failed(cell: Cell, error: str, trace: str = "") -> Outcome:
+def failed(cell: Cell, error: str, trace: str = "", *, wrong_input: bool = False) -> Outcome:
     """Keep a cell's error in its folder, so that it is listed and not tried for ever."""
-    cell.folder.write_json(ERROR, {"error": error, "traceback": trace})
+    cell.folder.write_json(ERROR, {"error": error, "input": wrong_input, "traceback": trace})
     return Outcome(cell.name, "failed", error=error)
 
 
-def kept_error(cell: Cell) -> str:
-    """The error that a cell ended with."""
+def kept_error(folder: RunFolder) -> str:
+    """The error that a run ended with."""
+    return str(_kept(folder).get("error", "unknown error"))
+
+
+def _kept(folder: RunFolder) -> dict[str, Any]:
     try:
-        return str(cell.folder.read_json(ERROR)["error"])
-    except (DamagedFileError, KeyError):
-        return "unknown error"
+        return folder.read_json(ERROR)
+    except DamagedFileError:
+        return {}
 
 
-def _sentence(error: Exception) -> str:
-    if isinstance(error, NcgnnError):
-        return str(error)
-    return f"{type(error).__name__}: {error}"
+def sentence(error: Exception) -> str:
+    """An error in words."""
+    return str(error) if isinstance(error, NcgnnError) else f"{type(error).__name__}: {error}"
 
 
 def _for_people(warning: warnings.WarningMessage) -> bool:

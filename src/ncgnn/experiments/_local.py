@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
+from ncgnn.errors import InputError
 from ncgnn.experiments._cell import Cell, Outcome, failed, work
 from ncgnn.experiments._processes import process_context
 
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 SIGN_OF_LIFE = 0.5
 #: Seconds before a cell that another process trains is looked at again.
 PATIENCE = 1.0
+#: So many processes may die before they have begun.
+MOST_FALSE_STARTS = 3
+NO_START = (
+    "worker processes end before they begin. A script that starts them must do so under "
+    'if __name__ == "__main__":, because every process imports it.'
+)
 
 
 def run_local(
@@ -54,6 +61,7 @@ class _Worker:
     process: BaseProcess
     pipe: Connection
     cell: Cell | None = None
+    ready: bool = False
 
 
 class _Pool:
@@ -61,7 +69,7 @@ class _Pool:
         self._waiting: deque[tuple[float, Cell]] = deque((0.0, cell) for cell in cells)
         self._watcher, self._retries = watcher, retries
         self._deaths: dict[str, int] = {}
-        self._stopping = False
+        self._stopping, self._false_starts = False, 0
         self._context = process_context()
         count = min(workers, len(cells))
         self._workers = [self._new_worker() for _ in range(count)]
@@ -90,7 +98,9 @@ class _Pool:
 
     def _hand_out(self) -> None:
         for worker in self._workers:
-            if worker.cell is None and self._waiting and self._waiting[0][0] <= time.monotonic():
+            if not worker.ready or worker.cell is not None:
+                continue
+            if self._waiting and self._waiting[0][0] <= time.monotonic():
                 _, worker.cell = self._waiting.popleft()
                 self._watcher.started(worker.cell)
                 _send(worker.pipe, worker.cell)
@@ -103,6 +113,7 @@ class _Pool:
             return
         cell = worker.cell
         if cell is None:
+            worker.ready = True
             return
         if isinstance(message, dict):
             self._watcher.progress(cell, message)
@@ -119,6 +130,10 @@ class _Pool:
         code, cell = worker.process.exitcode, worker.cell
         worker.pipe.close()
         self._workers.remove(worker)
+        if not worker.ready:
+            self._false_starts += 1
+            if self._false_starts > MOST_FALSE_STARTS:
+                raise InputError(NO_START)
         if not self._stopping:
             self._workers.append(self._new_worker())
         if cell is None:
@@ -165,9 +180,11 @@ def serve(pipe: Connection) -> None:
     """Work on cells that come through a pipe until it closes; then leave at once."""
     from ncgnn._memory import keep_freed_memory
 
-    # Ctrl-C reaches every process of the terminal; the parent decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Such signals reach every process of a terminal or job; the parent decides what they mean.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     keep_freed_memory()
+    _send(pipe, "ready")
     asked_to_stop = threading.Event()
     cells: queue.Queue[Cell | None] = queue.Queue()
     threading.Thread(target=_listen, args=(pipe, cells, asked_to_stop), daemon=True).start()

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from ncgnn.errors import InputError
 from ncgnn.experiments._cell import Cell, Outcome, failed, work
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
+    from pathlib import Path
 
     from ncgnn.experiments._engine import Watcher
 
@@ -36,38 +39,38 @@ def run_ray(
         address: Of an existing cluster, ``auto`` for the one of this machine; None starts one.
     """
     cells = list(cells)
+    order = cells[0].runs / f".stop-{uuid4().hex}"
     with _cluster(address, workers * max(cell.threads for cell in cells)) as ray:
-        task = ray.remote(max_retries=retries, max_calls=0)(_work)
+        task = ray.remote(max_retries=retries)(_work)
         waiting = {
-            task.options(num_cpus=cell.threads, name=cell.name).remote(cell): cell for cell in cells
+            task.options(num_cpus=cell.threads, name=cell.name).remote(cell, order): cell
+            for cell in cells
         }
         for cell in cells:
             watcher.started(cell)
-        while waiting:
-            if watcher.stop():
-                for reference in waiting:
-                    ray.cancel(reference)
-                yield from (Outcome(cell.name, "stopped") for cell in waiting.values())
-                return
-            ready, _ = ray.wait(list(waiting), timeout=0.5)
-            for reference in ready:
-                yield _outcome(ray, reference, waiting.pop(reference), retries)
+        try:
+            while waiting:
+                if watcher.stop() and not order.exists():
+                    order.parent.mkdir(parents=True, exist_ok=True)
+                    order.touch()  # tasks look for it, save their state and end
+                ready, _ = ray.wait(list(waiting), timeout=0.5)
+                for reference in ready:
+                    yield _outcome(ray, reference, waiting.pop(reference), retries)
+        finally:
+            order.unlink(missing_ok=True)
 
 
-def _work(cell: Cell) -> Outcome:
+def _work(cell: Cell, order: Path) -> Outcome:
+    """Work on a cell until a file orders to stop; wait while another process has it."""
     from ncgnn._memory import keep_freed_memory
 
     keep_freed_memory()
-    return _when_free(cell)
-
-
-def _when_free(cell: Cell) -> Outcome:
-    """Work on a cell; wait while another process has it."""
-    import time
-
-    while (outcome := work(cell)).state == "busy":
+    while not order.exists():
+        outcome = work(cell, stop=order.exists)
+        if outcome.state != "busy":
+            return outcome
         time.sleep(1.0)
-    return outcome
+    return Outcome(cell.name, "stopped")
 
 
 def _outcome(ray: Any, reference: Any, cell: Cell, retries: int) -> Outcome:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ncgnn._files import write_text
 from ncgnn.errors import InputError, NcgnnError
+from ncgnn.experiments._cell import kept_error
+from ncgnn.training._config import config_sha256
 from ncgnn.training._folder import DONE, ERROR, RESULT, TIMING, RunFolder
 from ncgnn.training._toml import read_toml
 
@@ -16,6 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ncgnn.training import RunResult
+
+
+_NEEDED_OPTIONS = (
+    ("data", "dataset"),
+    ("data", "split"),
+    ("model", "name"),
+    ("training", "seed"),
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +70,7 @@ def read_runs(folder: Path | str) -> tuple[list[Record], dict[Path, str]]:
         run = RunFolder(path)
         if not (run / DONE).is_file():
             if (run / ERROR).is_file():
-                problems[path] = f"failed: {_kept_error(run)}"
+                problems[path] = f"failed: {kept_error(run)}"
             elif (run / "config.toml").is_file():
                 problems[path] = "not finished; the command that began it continues it."
             continue
@@ -74,16 +84,9 @@ def read_runs(folder: Path | str) -> tuple[list[Record], dict[Path, str]]:
     return records, problems
 
 
-def _kept_error(run: RunFolder) -> str:
-    try:
-        return str(run.read_json(ERROR).get("error"))
-    except NcgnnError as error:
-        return str(error)
-
-
 def read_stored(path: Path | str) -> list[Record]:
     """Records from a file of JSON lines; the error names the line that is damaged."""
-    path = Path(path)
+    path = Path(path).expanduser()
     found: dict[str, Record] = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -91,19 +94,31 @@ def read_stored(path: Path | str) -> list[Record]:
         raise InputError(f"{path}: cannot be read ({error}).") from None
     for number, line in enumerate(lines, 1):
         try:
-            fields = json.loads(line)
-            record = Record(
-                str(fields["name"]),
-                dict(fields["config"]),
-                dict(fields["result"]),
-                float(fields["seconds"]),
-            )
-        except (ValueError, KeyError, TypeError) as error:
+            record = _record(json.loads(line))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(
-                f"{path}, line {number}: is no record of a run ({error}); remove the line."
+                f"{path}, line {number}: is no record of a run ({error!r}); remove the line."
             ) from None
         found[record.name] = record
     return list(found.values())
+
+
+def _record(fields: dict[str, Any]) -> Record:
+    """A record with all that is asked of it later, whose name is that of its configuration."""
+    config, result = fields["config"], fields["result"]
+    record = Record(str(fields["name"]), config, result, float(fields["seconds"]))
+    for section, option in _NEEDED_OPTIONS:
+        if option not in config[section]:
+            raise KeyError(f"{section}.{option}")
+    for part, scores in result["scores"].items():
+        if not isinstance(scores["accuracy"], float):
+            raise TypeError(f"accuracy on {part} is {scores['accuracy']!r}")
+    lacking = {"scores", "epochs", "majority_baseline"} - result.keys()
+    if lacking or "val" not in result["scores"]:
+        raise KeyError(*lacking or ("scores.val",))
+    if not record.name.endswith(f"-{config_sha256(config)[:10]}"):
+        raise ValueError("its name does not belong to its configuration")
+    return record
 
 
 def write_stored(records: Iterable[Record], path: Path | str) -> int:
@@ -112,7 +127,7 @@ def write_stored(records: Iterable[Record], path: Path | str) -> int:
     Returns:
         The number of records that were new.
     """
-    path = Path(path)
+    path = Path(path).expanduser()
     known = {record.name: record for record in read_stored(path)} if path.is_file() else {}
     new = {record.name: record for record in records if record.name not in known}
     lines = [json.dumps(vars(record), allow_nan=False) for record in (known | new).values()]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import DataNotFoundError, InputError, UnknownNameError
+from ncgnn.experiments._grid import check_settings
 from ncgnn.experiments._request import Request
 from ncgnn.training._run import RunResult
 
@@ -33,6 +34,10 @@ _PLACES = {
     "time": "figures._time:Time",
     "entropy": "figures._entropy:Entropy",
 }
+
+
+#: What is about time: their runs need a machine to themselves.
+_TIMED = ("efficiency", "time")
 
 
 def targets() -> list[str]:
@@ -70,15 +75,21 @@ class Reproduction:
     data: Any
 
 
+def is_timed(name: str) -> bool:
+    """Whether a table or figure is about time, so that its runs must not share the machine."""
+    return name in _TIMED
+
+
 def request_for(
     name: str,
     *,
     datasets: Sequence[str] | None = None,
     models: Sequence[str] | None = None,
-    seeds: Sequence[int] = (0,),
+    seeds: int | Sequence[int] = (0,),
     split: str = "paper",
     data_dir: Path | str | None = None,
     settings: dict[str, Any] | None = None,
+    stored: Iterable[Record] = (),
 ) -> tuple[Request, dict[str, str]]:
     """What a table or figure shall show; data sets that are not at hand are left out.
 
@@ -86,43 +97,58 @@ def request_for(
         name: Of the table or figure.
         datasets: By default the paper's.
         models: By default the paper's.
-        seeds: Of every cell.
+        seeds: Of every cell: how many, from 0 on, or which.
         split: Split family of every cell.
         data_dir: Folder with npz files.
         settings: Options of every cell.
+        stored: Compact records; a data set whose cells are all among them need not be at hand.
 
     Returns:
         The request, and for every data set that is not at hand why.
 
     Raises:
-        InputError: No data set is left.
+        InputError: No data set is left, or something is named that it does not show.
     """
     wanted = target(name)
+    for option, given, shown in (
+        ("--datasets", datasets, wanted.datasets),
+        ("--models", models, wanted.models),
+    ):
+        if given is not None and not shown:
+            raise InputError(f"{name} shows none; leave {option} out.")
+    check_settings(settings or {})
     folder = None if data_dir is None else Path(data_dir).expanduser()
-    asked = tuple(wanted.datasets if datasets is None else datasets)
-    absent: dict[str, str] = {}
-    for dataset in asked:
-        try:
-            _look(dataset, folder)
-        except DataNotFoundError as error:
-            absent[dataset] = str(error)
+    asked = tuple(wanted.datasets if datasets is None else dict.fromkeys(datasets))
+    request = Request(
+        asked,
+        tuple(wanted.models if models is None else dict.fromkeys(models)),
+        tuple(range(seeds) if isinstance(seeds, int) else seeds),
+        split,
+        folder,
+        tuple((settings or {}).items()),
+    )
+    absent = _absent(wanted, request, {record.name for record in stored})
     present = tuple(dataset for dataset in asked if dataset not in absent)
     if asked and not present:
         raise InputError(
             f"none of {', '.join(asked)} is at hand; name the folder of your npz files with "
             "--data-dir."
         )
-    return (
-        Request(
-            present,
-            tuple(wanted.models if models is None else models),
-            tuple(seeds),
-            split,
-            folder,
-            tuple((settings or {}).items()),
-        ),
-        absent,
-    )
+    return replace(request, datasets=present), absent
+
+
+def _absent(wanted: Target, request: Request, stored: set[str]) -> dict[str, str]:
+    """Data sets that are not at hand though they are needed, and why."""
+    absent: dict[str, str] = {}
+    for dataset in request.datasets:
+        cells = wanted.cells(replace(request, datasets=(dataset,)))
+        if cells and all(config.name in stored for config in cells):
+            continue
+        try:
+            _look(dataset, request.data_dir)
+        except DataNotFoundError as error:
+            absent[dataset] = str(error)
+    return absent
 
 
 def _look(dataset: str, folder: Path | None) -> None:
@@ -146,12 +172,11 @@ def reproduce(
         runs: Finished runs; those that it does not rest on are not looked at.
         request: What it shall show.
         absent: Data sets that are not at hand.
-        stored: Compact records, used where there is no run; tables only, as figures need more than
-            scores.
+        stored: Compact records, used where there is no run; see :func:`takes_stored`.
     """
     wanted = target(name)
     found = {run.config.name: run for run in runs}
-    if wanted.kind == "table":
+    if takes_stored(name):
         kept = {record.name: record for record in stored}
         for config in wanted.cells(request):
             if config.name not in found and config.name in kept:
@@ -161,3 +186,8 @@ def reproduce(
                     place, config, record.result, record.seconds, fresh=False
                 )
     return Reproduction(wanted, request, absent or {}, wanted.collect(request, found))
+
+
+def takes_stored(name: str) -> bool:
+    """Whether scores suffice: figures need more, and times of other machines do not compare."""
+    return target(name).kind == "table" and not is_timed(name)

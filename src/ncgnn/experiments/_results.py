@@ -153,20 +153,34 @@ def _the_one(rows: list[Row], against: str) -> Row:
 
 
 def _against(row: Row, other: Row | None) -> Row:
-    """A row with its difference in test accuracy over the seeds that both have."""
+    """A row with its difference in test accuracy over the seeds and splits that both have."""
     if other is None or other is row:
         return row
-    seeds = [seed for seed in row.records if seed in other.records]
-    if not seeds:
-        return row
-    pairs = [(row.records[seed], other.records[seed]) for seed in seeds]
-    for first, second in pairs:
-        if first.result.get("split_sha256") != second.result.get("split_sha256"):
-            return row  # drawn from another graph or by another rule: no pairs
-    scores = [[_test(record) for record in column] for column in zip(*pairs, strict=True)]
+    pairs = [
+        (record, other.records[seed])
+        for seed, record in row.records.items()
+        if seed in other.records and _same_split(record, other.records[seed])
+    ]
+    return replace(row, difference=_difference(pairs)) if pairs else row
+
+
+def _same_split(first: Record, second: Record) -> bool:
+    """Whether both were tested, and on the same nodes."""
+    tested = "test" in first.result["scores"] and "test" in second.result["scores"]
+    return tested and first.result.get("split_sha256") == second.result.get("split_sha256")
+
+
+def _difference(pairs: list[tuple[Record, Record]]) -> Difference:
+    """A paired test, where it is known what the pairs are drawn from."""
+    mine, theirs = ([_test(record) for record in column] for column in zip(*pairs, strict=True))
+    splits = {first.result.get("split_sha256") for first, _ in pairs}
     nodes = pairs[0][0].result.get("nodes") or {}
-    ratio = nodes["test"] / nodes["train"] if nodes.get("train") else 0.0
-    return replace(row, difference=paired_test(scores[0], scores[1], ratio))
+    if len(splits) == 1 < len(pairs):  # all seeds share one split: weights alone were drawn anew
+        return replace(paired_test(mine, theirs), over="initialisations")
+    if len(splits) == len(pairs) and nodes.get("train"):
+        ratio = nodes["test"] / nodes["train"]
+        return replace(paired_test(mine, theirs, ratio), over="splits")
+    return replace(paired_test(mine, theirs), p_value=None)
 
 
 def _test(record: Record) -> float:

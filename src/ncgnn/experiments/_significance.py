@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ncgnn.errors import InputError
 
@@ -20,14 +20,18 @@ class Difference:
     Attributes:
         mean: Mean of the differences, first minus second.
         std: Their sample standard deviation.
-        p_value: Of a two-sided paired test; None with fewer than two seeds.
+        p_value: Of a two-sided paired test; None with fewer than two seeds or without variance, and
+            where nothing is known of the splits.
         seeds: Number of pairs.
+        over: What the test speaks of: other ``splits`` of the graph, or other ``initialisations``
+            on the one split that all seeds share.
     """
 
     mean: float
     std: float | None
     p_value: float | None
     seeds: int
+    over: Literal["splits", "initialisations"] | None = None
 
 
 def paired_test(
@@ -56,7 +60,7 @@ def paired_test(
         return Difference(mean, None, None, count)
     variance = statistics.variance(differences)
     if variance == 0:
-        return Difference(mean, 0.0, 1.0 if mean == 0 else 0.0, count)
+        return Difference(mean, 0.0, None, count)
     from scipy.stats import t
 
     statistic = mean / math.sqrt((1 / count + test_to_train) * variance)

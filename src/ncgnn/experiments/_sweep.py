@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ncgnn.errors import InputError
-from ncgnn.experiments._cell import Cell, Outcome, kept_error, status
+from ncgnn.experiments._cell import Cell, Outcome, Status, kept_error, status
 from ncgnn.experiments._engine import Watcher, default_workers, work_on
-from ncgnn.training import make_config
-from ncgnn.training._run import RunResult, finished_run
+from ncgnn.training._run import RunResult, checked_device, finished_run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ncgnn.experiments._engine import EngineName
     from ncgnn.training import RunConfig
@@ -34,43 +33,6 @@ class SweepResult:
     left: tuple[Path, ...]
 
 
-def grid(
-    datasets: Sequence[str],
-    models: Sequence[str],
-    *,
-    seeds: Sequence[int] = (0,),
-    split: str | None = None,
-    device: str | None = None,
-    config: Path | None = None,
-    settings: Mapping[str, Any] | None = None,
-) -> list[RunConfig]:
-    """Every model on every data set with every seed, data set by data set.
-
-    Args:
-        datasets: Names or paths of npz files.
-        models: Names.
-        seeds: Of split, first weights and dropout.
-        split: Split family.
-        device: Where tensors live.
-        config: TOML file with options for all of them.
-        settings: More options, as :func:`ncgnn.training.make_config` takes them.
-    """
-    return [
-        make_config(
-            dataset=dataset,
-            model=model,
-            split=split,
-            device=device,
-            seed=seed,
-            config=config,
-            settings=settings,
-        )
-        for dataset in datasets
-        for model in models
-        for seed in seeds
-    ]
-
-
 def sweep(
     configs: Sequence[RunConfig],
     runs: Path | str = "runs",
@@ -86,8 +48,9 @@ def sweep(
 ) -> SweepResult:
     """Train all runs that are not finished.
 
-    The outcome does not depend on the engine or on the number of workers. It may differ in the last
-    digits with the number of threads, which is recorded in each run.
+    A script that calls it must do so under ``if __name__ == "__main__":``, as every process imports
+    the script. The outcome does not depend on the engine or on the number of workers. It may differ
+    in the last digits with the number of threads, which is recorded in each run.
 
     Args:
         configs: What to train; equal configurations are one run.
@@ -106,43 +69,72 @@ def sweep(
     """
     if threads < 1 or (workers is not None and workers < 1):
         raise InputError("workers and threads must be at least 1.")
+    if address is not None and workers is not None:
+        raise InputError("an existing cluster decides how many run at a time; leave --workers out.")
     watcher = Watcher() if watcher is None else watcher
-    place = None if data_dir is None else Path(data_dir).expanduser().resolve()
-    root = Path(runs).expanduser().resolve()
-    cells = {config.name: Cell(config, root, place, threads) for config in configs}
-    before = {name: status(cell) for name, cell in cells.items()}
-    failed = {
-        cells[name].folder.path: kept_error(cells[name])
+    cells = _cells(configs, Path(runs), data_dir, threads)
+    before: dict[str, Status] = {name: status(cell) for name, cell in cells.items()}
+    known = {
+        cells[name].folder.path: kept_error(cells[name].folder)
         for name, state in before.items()
         if state == "failed" and not retry_failed
     }
     wanted = [
         cell
         for name, cell in cells.items()
-        if before[name] != "finished" and cell.folder.path not in failed
+        if before[name] != "finished" and cell.folder.path not in known
     ]
     watcher.planned(wanted, finished=sum(state == "finished" for state in before.values()))
     fresh: dict[str, Outcome] = {}
     if wanted:
+        count = default_workers(threads) if workers is None else workers
         outcomes = work_on(
-            wanted,
-            watcher,
-            engine=engine,
-            workers=default_workers(threads) if workers is None else workers,
-            retries=retries,
-            address=address,
+            wanted, watcher, engine=engine, workers=count, retries=retries, address=address
         )
         for outcome in outcomes:
             watcher.ended(cells[outcome.name], outcome)
             fresh[outcome.name] = outcome
-    failed |= {
+    return _sweep_result(cells, before, fresh, known)
+
+
+def _cells(
+    configs: Sequence[RunConfig], runs: Path, data_dir: Path | str | None, threads: int
+) -> dict[str, Cell]:
+    """The cells by name, after a look at all that would make every one of them fail."""
+    from ncgnn.data import load, make_split
+    from ncgnn.graph._fingerprint import fingerprint
+
+    place = None if data_dir is None else Path(data_dir).expanduser().resolve()
+    root = runs.expanduser().resolve()
+    hashes: dict[str, str] = {}
+    for dataset in dict.fromkeys(config.data.dataset for config in configs):
+        graph = load(dataset, place)
+        hashes[dataset] = fingerprint(graph)
+        mine = [config for config in configs if config.data.dataset == dataset]
+        for split, seed in {c.data.split: c.training.seed for c in mine}.items():
+            make_split(graph, split, seed, warn=False)
+    for device in {config.training.device for config in configs}:
+        checked_device(device)
+    return {
+        config.name: Cell(config, root, place, threads, hashes[config.data.dataset])
+        for config in configs
+    }
+
+
+def _sweep_result(
+    cells: dict[str, Cell],
+    before: dict[str, Status],
+    fresh: dict[str, Outcome],
+    known: dict[Path, str],
+) -> SweepResult:
+    failed = known | {
         cells[name].folder.path: outcome.error
         for name, outcome in fresh.items()
         if outcome.state == "failed"
     }
     done = {name for name, state in before.items() if state == "finished"}
     done |= {name for name, outcome in fresh.items() if outcome.state == "finished"}
-    left = [cell.folder.path for cell in wanted if cell.name not in done]
+    left = [cell.folder.path for name, cell in cells.items() if name not in done]
     return SweepResult(
         runs=tuple(_result(cells[name], fresh.get(name)) for name in cells if name in done),
         failed=failed,
@@ -157,8 +149,9 @@ def _result(cell: Cell, outcome: Outcome | None) -> RunResult:
     return RunResult(path, cell.config, outcome.result, outcome.seconds, outcome.fresh)
 
 
-def finished_runs(configs: Sequence[RunConfig], runs: Path | str) -> list[RunResult]:
+def finished_runs(
+    configs: Sequence[RunConfig], runs: Path | str, data_dir: Path | str | None = None
+) -> list[RunResult]:
     """The finished among some runs, without training any; damaged ones are left out."""
-    root = Path(runs).expanduser()
-    cells = {config.name: Cell(config, root) for config in configs}
+    cells = _cells(configs, Path(runs), data_dir, threads=1)
     return [finished_run(c.folder) for c in cells.values() if status(c) == "finished"]

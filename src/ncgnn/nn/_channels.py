@@ -17,6 +17,9 @@ mode              first layer                  second layer
                                                a node passes each channel on its own features
 ``target-only``   M_s S                        M_s S on the rows of all channels: weights are
                                                separated, messages are not
+``unmasked``      S                            S, every channel for all nodes: groups choose
+                                               the weight of raw features alone (what the
+                                               authors' released NCSAGE computes)
 ``none``          S                            S, one channel for all nodes
 ================  ===========================  ==================================================
 """
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     from ncgnn.nn._inputs import GraphInputs
     from ncgnn.nn._operators import LinearOperators, Operators
 
-Separation = Literal["strict", "source", "renormalised", "ego", "target-only", "none"]
+Separation = Literal["strict", "source", "renormalised", "ego", "target-only", "unmasked", "none"]
 SEPARATIONS: tuple[str, ...] = get_args(Separation)
 DISJOINT = ("strict", "target-only", "none")
 
@@ -181,6 +184,7 @@ class LinearChannels:
             "target-only": self._target_only,
             "renormalised": self._renormalised,
             "ego": self._ego,
+            "unmasked": self._unmasked,
         }[separation]
 
     def __call__(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
@@ -211,6 +215,10 @@ class LinearChannels:
         first = self._transform_first(self.operators.targets_or_itself(inside))
         everyone = self.inputs.everyone
         return Channel(everyone, everyone, first, self.operators.within_or_itself(inside))
+
+    def _unmasked(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
+        everyone = self.inputs.everyone
+        return Channel(everyone, everyone, self._own_rows(everyone), self.operators.whole)
 
     def _own_rows(self, rows: torch.Tensor) -> tuple[Term, ...]:
         """The terms of the first layer M_s S, propagated beforehand where that is cheaper."""

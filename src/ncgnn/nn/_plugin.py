@@ -13,6 +13,7 @@ mode              edges of the first layer       edges of the second layer
 ``ego``           into the group, every node     within the group, every node keeps its row
                   keeps its row
 ``target-only``   into the group                 into the group, from the rows of all channels
+``unmasked``      all                            all; every channel for all nodes
 ``none``          all                            all
 ================  =============================  ============================================
 """
@@ -128,6 +129,10 @@ class ConvChannels:
         inside = torch.zeros(len(everyone), dtype=torch.bool, device=everyone.device)
         inside[rows] = True
         from_group, into_group = inside[self.edges[0]], inside[self.edges[1]]
+        if mode == "unmasked":
+            edges = self._with_loops(self.edges, len(everyone))
+            first = ConvInput(edges, self.inputs.dense_features)
+            return Channel(everyone, everyone, first, ConvInput(edges))
         if mode in ("renormalised", "ego"):
             kept = from_group if mode == "renormalised" else from_group & into_group
             first = ConvInput(self._looped(into_group), self.inputs.dense_features)

@@ -54,8 +54,8 @@ class SeparatedGNN(nn.Module):
         hidden: Width of both layers.
         backbone: ``"gcn"``, ``"sage"``, or a constructor ``(width, hidden) -> layer`` of any PyG
             message-passing layer that is called as ``layer(x, edge_index)``.
-        separation: ``"strict"``, ``"source"``, ``"renormalised"``, ``"ego"``, ``"target-only"`` or
-            ``"none"``.
+        separation: ``"strict"``, ``"source"``, ``"renormalised"``, ``"ego"``, ``"target-only"``,
+            ``"unmasked"`` or ``"none"``.
         dropout: One rate per group, from the least confused one on; their number is the number of
             groups.
         readout_dropout: Dropout rate before the last linear layer.

@@ -27,11 +27,11 @@ def accuracy_grid(table: AccuracyTable) -> Grid:
             lines.append(("  paper", *(_printed(value) for value in printed)))
     shares = [table.majority.get(name) for name in table.datasets]
     lines += [(), ("majority class", *("" if s is None else f"{100 * s:.2f}" for s in shares))]
-    counts = sorted({len(entry.seeds) for entry in table.entries.values()})
+    most = _most_seeds(table)
     notes = [
         "Test accuracy at the best validation epoch, mean ± sample standard deviation over "
-        f"{' to '.join(str(c) for c in {*counts[:1], *counts[-1:]}) or 'no'} seeds, percent; "
-        "bold: best, underlined: second best, ablations aside."
+        f"{most} seed{'' if most == 1 else 's'}, or as many as stand in brackets, percent. The "
+        "best and the second best are marked; ablations do not take part."
     ]
     return Grid(
         f"{table.table}, {table.split} split", ("", *table.datasets), tuple(lines), tuple(notes)
@@ -68,10 +68,15 @@ def _cell(table: AccuracyTable, row: str, dataset: str) -> str | Marked:
     entry = table.entries.get((row, dataset))
     if entry is None:
         return ""
-    text, ranked = percent(entry.test), table.ranked(dataset)
+    fewer = "" if len(entry.seeds) == _most_seeds(table) else f" ({len(entry.seeds)})"
+    text, ranked = f"{percent(entry.test)}{fewer}", table.ranked(dataset)
     if row in ranked[:1]:
         return Marked(text, "best")
     return Marked(text, "second") if row in ranked[1:2] else text
+
+
+def _most_seeds(table: AccuracyTable) -> int:
+    return max((len(entry.seeds) for entry in table.entries.values()), default=0)
 
 
 def _printed(value: Printed | None) -> str:

@@ -41,8 +41,9 @@ def _grid(split: str, rows: Sequence[Row]) -> Grid:
     if compared:
         head.append("difference")
         notes.append(
-            "p: paired t test over common seeds, corrected for overlapping splits where their "
-            "sizes are known."
+            "p: paired t test over common seeds, corrected for overlapping splits; ° all seeds "
+            "share one split, so that it speaks of initialisations only; none where too little is "
+            "known of the splits."
         )
     lines: list[tuple[str, ...]] = []
     before = rows[0].dataset
@@ -72,8 +73,9 @@ def _difference(row: Row) -> str:
     found = row.difference
     if found is None:
         return ""
-    p_value = "" if found.p_value is None else f" (p {found.p_value:.3f}, n {found.seeds})"
-    return f"{100 * found.mean:+.2f}{p_value}"
+    mark = "°" if found.over == "initialisations" else ""
+    p_value = "" if found.p_value is None else f"p {found.p_value:.3f}{mark}, "
+    return f"{100 * found.mean:+.2f} ({p_value}n {found.seeds})"
 
 
 def percent(spread: Spread | None) -> str:
@@ -106,6 +108,7 @@ def _facts(row: Row) -> dict[str, Any]:
     found = row.difference
     facts["difference"] = _number(None if found is None else found.mean)
     facts["p_value"] = _number(None if found is None else found.p_value)
+    facts["p_value_over"] = "" if found is None else found.over or ""
     return facts
 
 

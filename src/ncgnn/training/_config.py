@@ -95,8 +95,7 @@ class RunConfig(_Section):
     @property
     def sha256(self) -> str:
         """A hash of the configuration: equal configurations, equal hashes."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return config_sha256(self.model_dump(mode="json"))
 
     @property
     def name(self) -> str:
@@ -107,6 +106,11 @@ class RunConfig(_Section):
         graph = re.sub(r"[^\w.-]", "_", Path(self.data.dataset).stem) or "graph"
         parts = (graph, self.model.name, self.data.split, f"s{self.training.seed}")
         return f"{'-'.join(parts)}-{self.sha256[:10]}"
+
+
+def config_sha256(tables: dict[str, Any]) -> str:
+    """A hash of the tables of a configuration."""
+    return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()
 
 
 def resolved(tree: dict[str, Any], where: str = "configuration") -> RunConfig:

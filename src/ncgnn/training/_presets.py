@@ -133,6 +133,7 @@ def merged(base: Tree, over: Tree) -> Tree:
 
 
 def _tables(tree: Tree, where: str) -> Tree:
+    tree = {key: value for key, value in tree.items() if key != "search"}  # for `ncgnn tune` alone
     for key, value in tree.items():
         if key not in RunConfig.model_fields:
             known = ", ".join(RunConfig.model_fields)

@@ -114,7 +114,7 @@ def _finished(folder: RunFolder, config: RunConfig, graph: Graph) -> RunResult |
     """The result of a finished run; None if its files are damaged, so that it is trained again."""
     try:
         result = finished_run(folder)
-        _same_graph(folder, config, fingerprint(graph))
+        check_same_graph(folder, config, fingerprint(graph))
         (folder / names.CHECKPOINT).unlink(missing_ok=True)
     except DamagedFileError as error:
         warnings.warn(f"{error} It is trained again now.", NcgnnWarning, stacklevel=3)
@@ -145,7 +145,7 @@ class _Job:
         folder, graph_hash = self.folder, fingerprint(self.graph)
         now = environment() | {"graph_sha256": graph_hash}
         if (folder / names.CHECKPOINT).is_file() and (folder / names.ENVIRONMENT).is_file():
-            _same_graph(folder, self.config, graph_hash)
+            check_same_graph(folder, self.config, graph_hash)
             changed = differences(folder.read_json(names.ENVIRONMENT), now)
             if changed:
                 warnings.warn(
@@ -221,7 +221,8 @@ class _Job:
         write_outcome(self.folder, TrainedModel(trainer.model, self.inputs, *found))
 
 
-def _same_graph(folder: RunFolder, config: RunConfig, graph_hash: str) -> None:
+def check_same_graph(folder: RunFolder, config: RunConfig, graph_hash: str) -> None:
+    """Complain if a run was begun on another graph."""
     if folder.read_json(names.ENVIRONMENT).get("graph_sha256") != graph_hash:
         raise InputError(
             f"{config.data.dataset} has changed since {folder.path} was begun; remove that folder, "
@@ -233,13 +234,14 @@ def graph_inputs(config: RunConfig, graph: Graph) -> GraphInputs:
     """The graph as the run's model sees it."""
     return GraphInputs(
         graph,
-        device=_device(config.training.device),
+        device=checked_device(config.training.device),
         dtype=getattr(torch, config.training.precision),
         scaling=config.data.scaling,
     )
 
 
-def _device(name: str) -> torch.device:
+def checked_device(name: str) -> torch.device:
+    """A device that is to be had here."""
     try:
         device = torch.device(name)
         torch.empty(0, device=device)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
+from ncgnn.errors import DataNotFoundError
 from ncgnn.experiments._published import Printed, printed
 from ncgnn.experiments._request import DATASETS, Request
 from ncgnn.experiments.tables._variants import ABLATIONS, Variant, variants
@@ -79,6 +80,18 @@ class AccuracyTable:
     majority: dict[str, float]
     missing: tuple[str, ...]
 
+    def plain(self) -> dict[str, Any]:
+        """Everything as numbers and texts, for JSON."""
+        return {
+            "facts": {name: asdict(facts) for name, facts in self.facts.items()},
+            "rows": [
+                {"row": row, "dataset": dataset, "paper": self.paper(row, dataset), **asdict(entry)}
+                for (row, dataset), entry in self.entries.items()
+            ],
+            "majority": self.majority,
+            "missing": list(self.missing),
+        }
+
     def paper(self, row: str, dataset: str) -> Printed | None:
         """What the paper prints in a cell."""
         return printed(self.table, row, dataset)
@@ -123,6 +136,7 @@ class AccuracyTarget:
                 names = [row.config(request, dataset, seed).name for seed in request.seeds]
                 found = [runs[name] for name in names if name in runs]
                 missing += [name for name in names if name not in runs]
+                found = [run for run in found if "test" in run.result["scores"]]
                 if found:
                     entries[row.name, dataset] = _entry(found)
                     majority[dataset] = Spread.of(
@@ -133,7 +147,11 @@ class AccuracyTarget:
             request.split,
             request.datasets,
             rows,
-            {name: _facts(name, request) for name in request.datasets},
+            {
+                name: facts
+                for name in request.datasets
+                if (facts := _facts(name, request)) is not None
+            },
             entries,
             majority,
             tuple(missing),
@@ -148,11 +166,15 @@ def _entry(runs: Sequence[RunResult]) -> Entry:
     return Entry(over("test", "accuracy"), over("val", "accuracy"), over("test", "macro_f1"), seeds)
 
 
-def _facts(dataset: str, request: Request) -> GraphFacts:
+def _facts(dataset: str, request: Request) -> GraphFacts | None:
+    """What is measured on the graph; None where only its scores are at hand."""
     from ncgnn.data import load
     from ncgnn.metrics import mean, neighborhood_confusion, node_homophily
 
-    graph = load(dataset, request.data_dir)
+    try:
+        graph = load(dataset, request.data_dir)
+    except DataNotFoundError:
+        return None
     nc = [mean(neighborhood_confusion(graph, hops=hops)) for hops in (1, 2)]
     homophily = mean(node_homophily(graph, neighborhood="closed"))
     return GraphFacts(graph.num_classes, graph.num_nodes, homophily, (nc[0], nc[1]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ncgnn.experiments._published import Printed, printed
 from ncgnn.experiments._request import DATASETS, Request
@@ -29,6 +29,20 @@ class DuplicationTable:
     datasets: tuple[str, ...]
     rates: dict[tuple[str, str], float]
     missing: tuple[str, ...] = ()
+
+    def plain(self) -> dict[str, Any]:
+        """Everything as numbers and texts, for JSON; an unknown rate is null."""
+        return {
+            "rows": [
+                {
+                    "kind": kind,
+                    "dataset": dataset,
+                    "rate": None if rate != rate else rate,
+                    "paper": self.paper(kind, dataset),
+                }
+                for (kind, dataset), rate in self.rates.items()
+            ]
+        }
 
     def paper(self, kind: str, dataset: str) -> Printed | None:
         """What the paper prints, in percent."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ncgnn.experiments._published import printed
@@ -50,6 +50,22 @@ class EfficiencyTable:
     costs: dict[tuple[str, str], Cost]
     missing: tuple[str, ...]
 
+    def plain(self) -> dict[str, Any]:
+        """Everything as numbers and texts, for JSON."""
+        return {
+            "rows": [
+                {
+                    "row": row,
+                    "dataset": dataset,
+                    "multiple": self.multiple(row, dataset),
+                    "paper_multiple": self.paper_multiple(row),
+                    **asdict(cost),
+                }
+                for (row, dataset), cost in self.costs.items()
+            ],
+            "missing": list(self.missing),
+        }
+
     def multiple(self, method: str, dataset: str) -> float | None:
         """Time per epoch as a multiple of GCN's."""
         own, reference = (self.costs.get((name, dataset)) for name in (method, REFERENCE))
@@ -68,7 +84,7 @@ class EfficiencyTarget:
     """Satisfies :class:`ncgnn.experiments._request.Target`."""
 
     name: str = "efficiency"
-    title: str = "Time per epoch and per run, 64 hidden units, 2 layers (train with --workers 1)"
+    title: str = "Time per epoch and per run, 64 hidden units, 2 layers"
     datasets: tuple[str, ...] = ("pubmed",)
     models: tuple[str, ...] = METHODS
     kind: Literal["table", "figure"] = "table"

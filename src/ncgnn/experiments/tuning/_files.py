@@ -7,6 +7,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from ncgnn._files import write_text
+from ncgnn.experiments.tuning._state import failed_trials
 from ncgnn.training._toml import to_toml
 
 if TYPE_CHECKING:
@@ -21,14 +22,15 @@ BEST, TRIALS = "best.toml", "trials.csv"
 
 
 def write_trials(path: Path, plan: Plan, trials: Sequence[FrozenTrial]) -> None:
-    """Write a row per trial that has ended; copies of a trial that was interrupted are one row."""
+    """Write a row per trial that has ended; all copies of a trial are one row."""
     names = list(plan.space.choices)
+    failed = {trial.number for trial in failed_trials(trials)}
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(["trial", "state", "val_accuracy", "epochs", "seconds", *names, "error"])
     for trial in trials:
         state, error = trial.state.name.lower(), trial.user_attrs.get("error", "")
-        if state not in ("complete", "pruned") and not error:
+        if state not in ("complete", "pruned") and trial.number not in failed:
             continue
         scores: list[dict[str, Any]] = trial.user_attrs.get("scores", [])
         spent = [sum(score[key] for score in scores) if scores else "" for key in _SPENT]

@@ -42,18 +42,26 @@ class Plan:
         first = {name: values[0] for name, values in self.space.choices.items()}
         return self.config(first, self.seeds[0])
 
-    @property
-    def name(self) -> str:
-        """The name of the study: equal plans, equal names."""
+    def study_name(self, graph_sha256: str) -> str:
+        """The name of the study: equal plans for equal graphs have equal names.
+
+        Args:
+            graph_sha256: Hash of what the graph holds; where its file lies does not matter.
+        """
         config = self.first
+        tables = config.model_dump(mode="json")
+        dataset = config.data.dataset
+        graph = Path(dataset).stem if dataset.endswith(".npz") else dataset
+        tables["data"]["dataset"] = graph
         about = {
-            "config": config.model_dump(mode="json"),
+            "graph": graph_sha256,
+            "config": tables,
             "space": self.space.values,
             "seeds": self.seeds,
         }
         digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-        graph = re.sub(r"[^\w.-]", "_", Path(config.data.dataset).stem) or "graph"
-        return f"tune-{graph}-{config.model.name}-{config.data.split}-{digest[:10]}"
+        shown = re.sub(r"[^\w.-]", "_", graph) or "graph"
+        return f"tune-{shown}-{config.model.name}-{config.data.split}-{digest[:10]}"
 
 
 def make_plan(
@@ -65,7 +73,7 @@ def make_plan(
     config: Path | None = None,
     settings: Mapping[str, Any] | None = None,
     search: Mapping[str, Any] | None = None,
-    seeds: Sequence[int] = (0,),
+    seeds: Sequence[int] | None = None,
 ) -> Plan:
     """Put a plan together, with the precedence of :func:`ncgnn.training.make_config`.
 
@@ -78,27 +86,42 @@ def make_plan(
             ``[search.model]`` and ``[search.data]``.
         settings: More fixed values.
         search: More values to search, by ``section.option``.
-        seeds: Every trial is trained with each of them.
+        seeds: Every trial is trained with each of them; None stands for the one that the settings
+            or the file name, or else 0.
 
     Raises:
         InputError: Says what is wrong with a fixed or a searched value.
     """
-    fixed, searched = ({}, {}) if config is None else _read(Path(config), model)
-    named = {"data.dataset": dataset, "model.name": model, "data.split": split}
-    named["training.device"] = device
-    fixed |= {key: value for key, value in named.items() if value is not None}
-    fixed |= dict(settings or {})
-    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
-        raise InputError("seeds must be one or more different whole numbers from 0.")
-    if {"seed", "training.seed"} & set(fixed):
-        raise InputError("a search has its seeds from --seeds; remove training.seed.")
-    base = make_config(settings=fixed)
+    base = make_config(
+        dataset=dataset, model=model, split=split, device=device, config=config, settings=settings
+    )
+    fixed, searched = ({}, {}) if config is None else _read(config, base.model.name)
     fixed |= {"data.dataset": base.data.dataset, "model.name": base.model.name}
+    named = {"data.split": split, "training.device": device}
+    fixed |= {key: value for key, value in named.items() if value is not None}
+    fixed |= dict(settings or {}) | {"data.dataset": base.data.dataset}
+    tuning_seeds = _seeds(seeds, base, settings or {})
+    fixed = {key: value for key, value in fixed.items() if key not in _SEED}
     where = "search space" if config is None else f"{config}, search"
     space = make_space(base.model.name, searched | dict(search or {}), fixed, where)
-    plan = Plan(fixed, space, tuple(seeds))
+    plan = Plan(fixed, space, tuning_seeds)
     _check(plan, where)
     return plan
+
+
+_SEED = ("seed", "training.seed")
+
+
+def _seeds(
+    given: Sequence[int] | None, base: RunConfig, settings: Mapping[str, Any]
+) -> tuple[int, ...]:
+    if given is None:
+        return (base.training.seed,)
+    if any(key in settings for key in _SEED):
+        raise InputError("seeds and the setting training.seed contradict each other; give one.")
+    if not given or len(set(given)) < len(given) or min(given) < 0:
+        raise InputError("seeds must be one or more different whole numbers from 0.")
+    return tuple(given)
 
 
 def _check(plan: Plan, where: str) -> None:
@@ -113,18 +136,15 @@ def _check(plan: Plan, where: str) -> None:
                 raise InputError(f"{where}: {text}") from None
 
 
-def _read(path: Path, model: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Fixed settings and values to search from a TOML file."""
+def _read(path: Path, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fixed settings and values to search from a TOML file whose sections are in order."""
     tree = read_toml(path)
     searched = _dotted(tree.pop("search", {}), f"{path}, search")
     fixed = _dotted(tree, str(path))
-    if model is not None and fixed.get("model.name", model) != model:
+    if fixed.get("model.name", model) != model:
         # What the file says of one model means nothing to another.
         fixed = {key: value for key, value in fixed.items() if not key.startswith("model.")}
         searched = {key: value for key, value in searched.items() if not key.startswith("model.")}
-    beside = path.parent / str(fixed.get("data.dataset", ""))
-    if beside.suffix == ".npz" and beside.is_file():
-        fixed["data.dataset"] = str(beside.resolve())
     return fixed, searched
 
 
@@ -134,9 +154,7 @@ def _dotted(tree: Any, where: str) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise InputError(f"{where} must hold sections; known: {known}.")
     for section, options in cast("dict[str, Any]", tree).items():
-        if section not in RunConfig.model_fields:
+        if section not in RunConfig.model_fields or not isinstance(options, dict):
             raise InputError(f"{where}: there is no section [{section}]; known: {known}.")
-        if not isinstance(options, dict):
-            raise InputError(f"{where}: {section} must be a section, [{section}].")
         found |= {f"{section}.{option}": value for option, value in options.items()}
     return found

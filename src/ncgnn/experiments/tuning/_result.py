@@ -32,6 +32,8 @@ class TuneResult:
         seeds: The tuning seeds.
         value: Its mean validation accuracy over the tuning seeds.
         state: How many trials there were, and how they ended.
+        seen: Share of the test nodes of the fresh seeds' splits that were training or validation
+            nodes of a tuning seed's split; None without fresh seeds or test nodes.
         runs: The winner's runs with fresh seeds.
         failed: The error of every such run that failed, by its folder.
     """
@@ -42,5 +44,6 @@ class TuneResult:
     seeds: tuple[int, ...]
     value: float
     state: SearchState
+    seen: float | None
     runs: tuple[RunResult, ...]
     failed: dict[Path, str]

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ncgnn.errors import NcgnnError
 from ncgnn.experiments.tuning._place import quiet
+from ncgnn.experiments.tuning._storage import SearchError
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 #: Seconds after which a process without a trial looks for one again.
 PATIENCE = 0.5
-
-
-class SearchError(NcgnnError):
-    """A search cannot go on."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +48,11 @@ def serve(pipe: Connection, job: SearchJob) -> None:
     from ncgnn._compile import use_threads
     from ncgnn._memory import keep_freed_memory
 
-    # Ctrl-C reaches every process of the terminal; the parent decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Such signals reach every process of a terminal or job; the parent decides what they mean.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    with suppress(OSError):
+        pipe.send("ready")
     warnings.simplefilter("ignore")
     keep_freed_memory()
     use_threads(job.threads)
@@ -64,7 +63,7 @@ def serve(pipe: Connection, job: SearchJob) -> None:
             _work(pipe, job, stopped)
         last: object = "done"
     except Exception as error:
-        from ncgnn.experiments.tuning._trial import sentence
+        from ncgnn.experiments._cell import sentence
 
         last = SearchError(sentence(error))
     with suppress(OSError):

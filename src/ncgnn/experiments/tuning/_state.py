@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: So many trials with an error, and none without, end a search.
 _ERRORS = 5
+#: So many times as many proposals of what has ended with an error end it, too.
+_REPEATS = 10
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class SearchState:
         complete: Trials that were trained to the end.
         pruned: Trials that were given up as worse than the median.
         failed: Trials that ended with an error.
+        repeated: Proposals of parameters that had ended with an error before.
         running: Trials that are being trained.
         best: Highest validation accuracy of complete trials.
     """
@@ -33,6 +36,7 @@ class SearchState:
     complete: int
     pruned: int
     failed: int
+    repeated: int
     running: int
     best: float | None
 
@@ -44,8 +48,13 @@ class SearchState:
     @property
     def is_over(self) -> bool:
         """Whether all trials are done, or errors are all that comes of it."""
-        hopeless = self.failed >= (max(_ERRORS, self.total) if self.complete else _ERRORS)
-        return self.done >= self.total or hopeless
+        return self.done >= self.total or self.is_hopeless
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether errors have ended the search."""
+        bearable = max(_ERRORS, self.total) if self.complete else _ERRORS
+        return self.failed >= bearable or self.repeated >= _REPEATS * bearable
 
     @property
     def in_words(self) -> str:
@@ -56,12 +65,14 @@ class SearchState:
 def search_state(trials: Sequence[FrozenTrial], total: int) -> SearchState:
     """Count trials; one that was interrupted, and whose copy goes on, does not count."""
     states = [trial.state for trial in trials]
-    best = best_of(trials)
+    best, failed = best_of(trials), failed_trials(trials)
+    repeated = sum("repeats" in trial.user_attrs for trial in failed)
     return SearchState(
         total=total,
         complete=states.count(TrialState.COMPLETE),
         pruned=states.count(TrialState.PRUNED),
-        failed=sum("error" in trial.user_attrs for trial in trials),
+        failed=len(failed) - repeated,
+        repeated=repeated,
         running=states.count(TrialState.RUNNING),
         best=None if best is None else best.value,
     )
@@ -71,3 +82,14 @@ def best_of(trials: Sequence[FrozenTrial]) -> FrozenTrial | None:
     """The first complete trial with the highest validation accuracy."""
     complete = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     return max(complete, key=lambda trial: trial.value or 0.0, default=None)
+
+
+def failed_trials(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """Trials that ended with an error, and those that repeat them; none that is tried again."""
+    again = {trial.user_attrs.get("continues") for trial in trials}
+    return [
+        trial
+        for trial in trials
+        if "error" in trial.user_attrs
+        and trial.user_attrs.get("repeats", trial.number) not in again
+    ]

@@ -2,105 +2,88 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ncgnn.errors import InputError
-from ncgnn.experiments.tuning._place import StudyPlace, take_lock
+from ncgnn.errors import InputError, NcgnnError
+from ncgnn.experiments.tuning._journal import open_journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from optuna import Study
+    from optuna.pruners import BasePruner
     from optuna.storages import BaseStorage
+
+    from ncgnn.experiments.tuning._place import StudyPlace
 
 #: Seconds between two signs of life of a trial in a database, and after how many it is dead.
 HEARTBEAT, GRACE = 15, 90
+#: Seconds to wait before a storage that does not answer is asked again.
+PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 _ATTEMPTS = 6
 
+T = TypeVar("T")
 
-def open_storage(place: StudyPlace, when_stale: Callable[[Study, Any], None]) -> BaseStorage:
-    """Open the storage, and make it if there is none; no two local processes at a time.
+
+class SearchError(NcgnnError):
+    """A search cannot go on."""
+
+
+def patiently(place: StudyPlace, ask: Callable[[], T]) -> T:
+    """Ask a storage, several times if it does not answer.
+
+    Raises:
+        SearchError: It does not answer at all.
+    """
+    from optuna.exceptions import StorageInternalError
+
+    for pause in (*PAUSES, None):
+        try:
+            return ask()
+        except (StorageInternalError, OSError) as error:
+            if pause is None:
+                raise SearchError(_about_storage(place, error)) from error
+            time.sleep(pause)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _about_storage(place: StudyPlace, error: Exception) -> str:
+    if place.url is not None:
+        about = about_database(place.url, error.__cause__ or error)
+    else:
+        about = f"{place.journal} cannot be used: {error}"
+    return f"{about}; the same command goes on with the search."
+
+
+def open_study(
+    place: StudyPlace, pruner: BasePruner, when_stale: Callable[[Study, Any], None]
+) -> Study:
+    """Open a study, and make it if there is none.
 
     Args:
-        place: Where the study is kept.
+        place: Where it is kept.
+        pruner: Says which trials are given up.
         when_stale: Called with study and trial when a database finds the trial's process dead.
     """
+    import optuna
+
     with place.exclusive():
         if place.url is not None:
-            return _open_database(place.url, when_stale)
-        return _open_journal(place.journal)
-
-
-def _open_journal(path: Path) -> BaseStorage:
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
-
-    lock: Any = _JournalLock(path)
-    lock.acquire()
-    mend_journal(path)
-    lock.release()
-    try:
-        return JournalStorage(JournalFileBackend(str(path), lock))
-    except (ValueError, KeyError, AssertionError) as error:
-        raise InputError(
-            f"{path} is damaged ({error}); remove the folder {path.parent} to begin anew."
-        ) from None
-
-
-class _JournalLock:
-    """The lock that Optuna's journal wants, of a kind that cannot outlive its process.
-
-    What a killed process has left of a line is cut off before anything is appended to it.
-    """
-
-    def __init__(self, journal: Path) -> None:
-        self._journal = journal
-        self._handle: IO[str] | None = None
-
-    def acquire(self) -> bool:
-        """Wait for the lock."""
-        self._handle = take_lock(self._journal.with_suffix(".lock"))
-        if _is_torn(self._journal):
-            mend_journal(self._journal)
-        return True
-
-    def release(self) -> None:
-        """Let go of the lock."""
-        if self._handle is not None:
-            self._handle.close()
-            self._handle = None
-
-
-def _is_torn(path: Path) -> bool:
-    if not path.is_file() or not path.stat().st_size:
-        return False
-    with path.open("rb") as stream:
-        stream.seek(-1, 2)
-        return stream.read(1) != b"\n"
-
-
-def mend_journal(path: Path) -> None:
-    """Cut off last lines that are not whole, as a killed process or a full disk leaves them."""
-    if not path.is_file():
-        return
-    lines = path.read_bytes().splitlines(keepends=True)
-    whole = len(lines)
-    while whole and not _is_whole(lines[whole - 1]):
-        whole -= 1
-    if whole < len(lines):
-        with path.open("rb+") as stream:
-            stream.truncate(sum(len(line) for line in lines[:whole]))
-
-
-def _is_whole(line: bytes) -> bool:
-    try:
-        return line.endswith(b"\n") and isinstance(json.loads(line), dict)
-    except ValueError:
-        return False
+            storage = _open_database(place.url, when_stale)
+        else:
+            storage = open_journal(place.journal)
+    try:  # a journal would note even an attempt to make a study again
+        return optuna.load_study(study_name=place.name, storage=storage, pruner=pruner)
+    except KeyError:
+        return optuna.create_study(
+            storage=storage,
+            study_name=place.name,
+            direction="maximize",
+            load_if_exists=True,
+            pruner=pruner,
+        )
 
 
 def _open_database(url: str, when_stale: Callable[[Study, Any], None]) -> BaseStorage:
@@ -130,7 +113,7 @@ def _open_database(url: str, when_stale: Callable[[Study, Any], None]) -> BaseSt
     raise AssertionError("the last attempt returns or raises")
 
 
-def about_database(url: str, error: Exception) -> str:
+def about_database(url: str, error: BaseException) -> str:
     """What is wrong with a database, in a sentence without its password."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import SQLAlchemyError

@@ -18,8 +18,9 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
 from ncgnn.experiments.tuning._place import take_lock
-from ncgnn.experiments.tuning._state import SearchState, search_state
-from ncgnn.experiments.tuning._storage import GRACE, open_storage
+from ncgnn.experiments.tuning._pruner import MedianAtStep
+from ncgnn.experiments.tuning._state import SearchState, failed_trials, search_state
+from ncgnn.experiments.tuning._storage import GRACE, open_study, patiently
 from ncgnn.experiments.tuning._taken import TakenTrial, queue_copy
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from ncgnn.experiments.tuning._place import StudyPlace
     from ncgnn.experiments.tuning._plan import Plan
 
-#: Trials may be pruned once so many are complete, and compared with so many at the same epoch.
-_BEFORE_PRUNING, _TO_COMPARE = 5, 3
+#: How often at most a run tells of its progress, so that the journal stays small.
+_REPORTS = 25
 
 
 class TuningStudy:
@@ -43,27 +44,16 @@ class TuningStudy:
 
     def __init__(self, plan: Plan, place: StudyPlace, total: int) -> None:
         self.plan, self.place, self.total = plan, place, total
-        self.epochs = plan.first.training.epochs
-        self._study = _open(
-            open_storage(place, _pass_on),
-            place.name,
-            optuna.pruners.MedianPruner(
-                n_startup_trials=_BEFORE_PRUNING,
-                n_warmup_steps=self.epochs // 5,
-                n_min_trials=_TO_COMPARE,
-            ),
-        )
-
-    def agree(self, key: str, value: str) -> bool:
-        """Whether the study knows this value by this key; a new study learns it."""
-        known = self._study.user_attrs.get(key)
-        if known is None:
-            self._study.set_user_attr(key, value)
-        return known in (None, value)
+        epochs = plan.first.training.epochs
+        #: Epochs from one report of a run to the next.
+        self.report_every = max(1, epochs // _REPORTS)
+        self._blame = 1
+        pruner = MedianAtStep(warm_up=epochs // 5 // self.report_every)
+        self._study = open_study(place, pruner, self._pass_on)
 
     def trials(self) -> list[FrozenTrial]:
         """All trials, in the order in which they were begun."""
-        return self._study.get_trials(deepcopy=False)
+        return patiently(self.place, lambda: self._study.get_trials(deepcopy=False))
 
     def state(self) -> SearchState:
         """How far the search is."""
@@ -71,6 +61,9 @@ class TuningStudy:
 
     def take(self) -> TakenTrial | None:
         """Take the next trial; None if all are done, or others are at work on the last ones."""
+        return patiently(self.place, self._take)
+
+    def _take(self) -> TakenTrial | None:
         with self.place.exclusive():
             self._find_dead()
             state = self.state()
@@ -85,15 +78,31 @@ class TuningStudy:
             except UpdateFinishedTrialError:  # another machine took this process for dead
                 taken.close()
                 return None
+            except BaseException:
+                taken.close()
+                raise
             return taken
 
     def earlier(self, taken: TakenTrial) -> FrozenTrial | None:
         """The first trial that has ended with the same parameters."""
-        for trial in self.trials():
+        trials = self.trials()
+        failed = {trial.number for trial in failed_trials(trials)}
+        for trial in trials:
             ended = trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
-            if (ended or "error" in trial.user_attrs) and trial.params == taken.params:
+            if (ended or trial.number in failed) and trial.params == taken.params:
                 return trial
         return None
+
+    def forget_failed(self) -> None:
+        """Queue the trials that ended with an error, as if they had been interrupted."""
+
+        def queue() -> None:
+            with self.place.exclusive():
+                for trial in failed_trials(self.trials()):
+                    if "repeats" not in trial.user_attrs:
+                        queue_copy(self._study, trial, deaths=0)
+
+        patiently(self.place, queue)
 
     def tidy(self) -> None:
         """Remove what ended trials have left; a process may die before it does so itself."""
@@ -127,16 +136,29 @@ class TuningStudy:
 
     def adopt(self) -> None:
         """Queue the trials of a command that was killed; it is not they that it died of."""
-        with self.place.exclusive():
-            self._find_dead(blame=0)
 
-    def _find_dead(self, blame: int = 1) -> None:
+        def queue() -> None:
+            with self.place.exclusive():
+                self._find_dead()
+
+        self._blame = 0
+        try:
+            patiently(self.place, queue)
+        finally:
+            self._blame = 1
+
+    def _find_dead(self) -> None:
         if self.place.url is not None:
             optuna.storages.fail_stale_trials(self._study)
         for trial in self.trials():
             if trial.state == TrialState.RUNNING and self._is_dead(trial):
-                _pass_on(self._study, trial, blame)
+                self._pass_on(self._study, trial)
                 self._study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
+
+    def _pass_on(self, study: optuna.Study, trial: Any) -> None:
+        """Put a copy of a trial in the queue whose process has died."""
+        deaths = int(trial.user_attrs.get("deaths", 0)) + self._blame
+        queue_copy(study, trial, deaths=deaths)
 
     def _is_dead(self, trial: FrozenTrial) -> bool:
         if self.place.url is not None:
@@ -153,24 +175,3 @@ class TuningStudy:
         self.place.lock_of(trial.number).unlink(missing_ok=True)
         # It may have ended between the two looks; its process tells so before it lets go.
         return self.trials()[trial.number].state == TrialState.RUNNING
-
-
-def _open(
-    storage: optuna.storages.BaseStorage, name: str, pruner: optuna.pruners.BasePruner
-) -> optuna.Study:
-    """Open a study, or make it; a journal would note even an attempt to make it again."""
-    try:
-        return optuna.load_study(study_name=name, storage=storage, pruner=pruner)
-    except KeyError:
-        return optuna.create_study(
-            storage=storage,
-            study_name=name,
-            direction="maximize",
-            load_if_exists=True,
-            pruner=pruner,
-        )
-
-
-def _pass_on(study: optuna.Study, trial: Any, blame: int = 1) -> None:
-    """Put a copy of a trial in the queue whose process has died."""
-    queue_copy(study, trial, deaths=int(trial.user_attrs.get("deaths", 0)) + blame)

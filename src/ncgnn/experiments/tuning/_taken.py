@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
 from ncgnn.experiments.tuning._place import take_lock
-from ncgnn.experiments.tuning._storage import HEARTBEAT
+from ncgnn.experiments.tuning._storage import HEARTBEAT, patiently
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 class TakenTrial:
     """The next trial of a study; while it is taken, others see that its process lives.
+
+    What tells the study of the trial raises ``UpdateFinishedTrialError`` if another machine took
+    this process for dead, and ``SearchError`` if the study's storage does not answer.
 
     Args:
         study: Where it is taken from; no other process of this machine does so meanwhile.
@@ -64,9 +68,14 @@ class TakenTrial:
         """The folder of its runs, which a copy of a trial shares with the original."""
         return self._place.runs_of(int(self.trial.user_attrs.get("folder", self.number)))
 
+    def is_bad(self, value: float, step: int) -> bool:
+        """Tell how good it is so far, and hear whether it is to be given up."""
+        patiently(self._place, lambda: self.trial.report(value, step))
+        return patiently(self._place, self.trial.should_prune)
+
     def complete(self, value: float, scores: list[dict[str, Any]]) -> None:
         """Tell that it was trained to the end."""
-        self.trial.set_user_attr("scores", scores)
+        self._note("scores", scores)
         self._tell(TrialState.COMPLETE, value)
 
     def prune(self) -> None:
@@ -75,14 +84,14 @@ class TakenTrial:
 
     def fail(self, error: str) -> None:
         """Tell that it ended with an error."""
-        self.trial.set_user_attr("error", error)
+        self._note("error", error)
         self._tell(TrialState.FAIL)
 
     def repeat(self, earlier: optuna.trial.FrozenTrial) -> None:
         """Tell that it ended like an earlier one with the same parameters."""
         for step, value in earlier.intermediate_values.items():
-            self.trial.report(value, step)
-        self.trial.set_user_attr("repeats", earlier.number)
+            patiently(self._place, partial(self.trial.report, value, step))
+        self._note("repeats", earlier.number)
         if earlier.state == TrialState.COMPLETE and earlier.value is not None:
             self.complete(earlier.value, earlier.user_attrs["scores"])
         elif earlier.state == TrialState.PRUNED:
@@ -92,14 +101,26 @@ class TakenTrial:
 
     def hand_back(self) -> None:
         """Leave it to whoever comes next, who goes on from the state that is saved."""
-        trials = self._study.get_trials(deepcopy=False)
-        queue_copy(self._study, trials[self.number], deaths=self.deaths)
+
+        def queue() -> None:
+            trials = self._study.get_trials(deepcopy=False)
+            queue_copy(self._study, trials[self.number], deaths=self.deaths)
+
+        patiently(self._place, queue)
         self._tell(TrialState.FAIL)
 
+    def _note(self, key: str, value: Any) -> None:
+        patiently(self._place, lambda: self.trial.set_user_attr(key, value))
+
     def _tell(self, state: TrialState, value: float | None = None) -> None:
-        with suppress(UpdateFinishedTrialError):
-            self._study.tell(self.trial, value, state=state, skip_if_finished=True)
-        self.close()
+        def tell() -> optuna.trial.FrozenTrial:
+            return self._study.tell(self.trial, value, state=state, skip_if_finished=True)
+
+        try:
+            if patiently(self._place, tell).state != state:
+                raise UpdateFinishedTrialError
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Let go of it; an end that was not told makes others see that it is abandoned."""

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 
-from ncgnn.errors import NcgnnError
+from ncgnn.experiments._cell import sentence
+from ncgnn.experiments.tuning._pruner import step_of
+from ncgnn.experiments.tuning._storage import SearchError
 from ncgnn.training import RunFolder, train_run
 from ncgnn.training._folder import RunInUseError
 
@@ -28,10 +30,6 @@ if TYPE_CHECKING:
 
 #: A trial is given up as failed when so many processes have died of it.
 DEATHS = 3
-#: How often at most a run tells of its progress, so that the journal stays small.
-_REPORTS = 25
-#: Steps between the first epochs of two seeds; more than any run has epochs.
-_SEED_STEPS = 1_000_000
 
 
 def run_trial(
@@ -46,35 +44,38 @@ def run_trial(
         stop: Asked after every epoch; if it says yes, the state is saved and the trial is left to
             whoever comes next.
     """
+    try:
+        if _ends(study, taken, graph, stop):
+            shutil.rmtree(taken.runs, ignore_errors=True)
+    except UpdateFinishedTrialError:
+        pass  # another machine took this process for dead, and has all that is left of the trial
+    finally:
+        taken.close()
+
+
+def _ends(study: TuningStudy, taken: TakenTrial, graph: Graph, stop: Callable[[], bool]) -> bool:
+    """Whether the trial has come to an end, and was not handed back."""
     earlier = study.earlier(taken)
     if earlier is not None:
         taken.repeat(earlier)
-    elif taken.deaths >= DEATHS:
+        return True
+    if taken.deaths >= DEATHS:
         taken.fail(f"its process was ended {DEATHS} times; if memory ran out, use fewer --workers.")
+        return True
+    try:
+        scores = _train_seeds(study, taken, graph, stop)
+    except KeyboardInterrupt:
+        taken.hand_back()
+        return False
+    except (UpdateFinishedTrialError, SearchError):  # nothing is wrong with the trial
+        raise
+    except optuna.TrialPruned:
+        taken.prune()
+    except Exception as error:  # whatever it is, the other trials go on
+        taken.fail(sentence(error))
     else:
-        try:
-            scores = _train_seeds(study, taken, graph, stop)
-        except KeyboardInterrupt:
-            taken.hand_back()
-            return
-        except UpdateFinishedTrialError:  # another machine took this process for dead
-            taken.close()
-            return
-        except optuna.TrialPruned:
-            taken.prune()
-        except Exception as error:  # whatever it is, the other trials go on
-            taken.fail(sentence(error))
-        else:
-            value = statistics.fmean(score["val_accuracy"] for score in scores)
-            taken.complete(value, scores)
-    shutil.rmtree(taken.runs, ignore_errors=True)
-
-
-def sentence(error: BaseException) -> str:
-    """An error for people."""
-    if isinstance(error, NcgnnError):
-        return str(error)
-    return f"{type(error).__name__}: {error}"
+        taken.complete(statistics.fmean(score["val_accuracy"] for score in scores), scores)
+    return True
 
 
 def _train_seeds(
@@ -84,8 +85,7 @@ def _train_seeds(
     scores: list[dict[str, Any]] = []
     for place, seed in enumerate(study.plan.seeds):
         config = study.plan.config(taken.params, seed)
-        before = [score["val_accuracy"] for score in scores]
-        report = _Report(taken.trial, place * _SEED_STEPS, study.epochs, before)
+        report = _Report(taken, place, study.report_every)
         run = _train_when_free(config, taken, graph, report, stop)
         if not run.fresh:
             for record in RunFolder(run.folder).history():
@@ -119,29 +119,27 @@ def _train_when_free(
 
 
 class _Report:
-    """Tells Optuna every few epochs how good a trial is so far, and gives it up if told so.
+    """Tells Optuna every few epochs how good a seed is so far, and gives the trial up if told so.
 
     Args:
-        trial: The trial.
-        first_step: Step of the first epoch.
-        epochs: Usual number of epochs, the same for all trials.
-        before: Validation accuracy of the seeds before this one.
+        taken: The trial.
+        seed_place: Place of the seed among those of the trial.
+        every: Number of epochs from one report to the next, the same for all trials.
     """
 
-    def __init__(
-        self, trial: optuna.Trial, first_step: int, epochs: int, before: list[float]
-    ) -> None:
-        self._trial, self._first_step, self._before = trial, first_step, before
-        self._every = max(1, epochs // _REPORTS)
-        self._phase, self._best = None, 0.0
+    def __init__(self, taken: TakenTrial, seed_place: int, every: int) -> None:
+        self._taken, self._seed_place, self._every = taken, seed_place, every
+        self._phase: str | None = None
+        self._stage, self._epochs, self._best = 0, 0, 0.0
 
     def __call__(self, record: dict[str, Any]) -> None:
         if record.get("phase") != self._phase:  # every stage of training has a best of its own
-            self._phase, self._best = record.get("phase"), 0.0
+            self._stage += self._phase is not None
+            self._phase, self._epochs, self._best = record.get("phase"), 0, 0.0
+        self._epochs += 1
         self._best = max(self._best, record["val_accuracy"])
-        epoch = record["epoch"] + 1
-        if epoch % self._every == 0:
-            value = statistics.fmean([*self._before, self._best])
-            self._trial.report(value, self._first_step + epoch)
-            if self._trial.should_prune():
-                raise optuna.TrialPruned
+        report, rest = divmod(self._epochs, self._every)
+        if rest == 0 and self._taken.is_bad(
+            self._best, step_of(self._seed_place, self._stage, report)
+        ):
+            raise optuna.TrialPruned

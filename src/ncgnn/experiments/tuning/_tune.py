@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
-from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import InputError
 from ncgnn.experiments._engine import default_workers
 from ncgnn.experiments._sweep import sweep
+from ncgnn.experiments.tuning._fresh import fresh_seeds, seen_share
 from ncgnn.experiments.tuning._place import StudyPlace, quiet
 from ncgnn.experiments.tuning._plan import Plan, make_plan
 from ncgnn.experiments.tuning._result import TuneResult, TuneWatcher
@@ -28,7 +29,7 @@ def tune(
     *,
     trials: int = 100,
     timeout: float | None = None,
-    seeds: Sequence[int] = (0,),
+    seeds: Sequence[int] | None = None,
     evaluate_seeds: int | Sequence[int] = 3,
     split: str | None = None,
     device: str | None = None,
@@ -40,21 +41,26 @@ def tune(
     workers: int | None = None,
     threads: int = 1,
     storage: str | None = None,
+    retry_failed: bool = False,
     watcher: TuneWatcher | None = None,
 ) -> TuneResult:
     """Search parameters, and train the best ones with fresh seeds.
 
     The tree-structured Parzen estimator of Optuna proposes values (Akiba et al., "Optuna: A
     Next-generation Hyperparameter Optimization Framework", https://arxiv.org/abs/1907.10902). What
-    counts is the mean validation accuracy over the tuning seeds; test nodes play no part. The same
-    call goes on with a search that was interrupted, and repeats nothing that is done.
+    counts is the mean validation accuracy over the tuning seeds; test nodes of their splits play no
+    part. A fresh seed draws another split, as in the paper: among its test nodes are training and
+    validation nodes of the search. The same call goes on with a search that was interrupted, and
+    repeats nothing that is done. A script that calls it must do so under
+    ``if __name__ == "__main__":``, as every process imports the script.
 
     Args:
         dataset: Name or path of an npz file.
         model: Name.
         trials: Number of trials that are complete or pruned at the end, earlier ones included.
         timeout: Seconds after which the search stops; the best trial so far is evaluated then.
-        seeds: Every trial is trained with each of them.
+        seeds: Every trial is trained with each of them; by default the one that ``settings`` or
+            ``config`` name, or else 0.
         evaluate_seeds: Seeds to train the best parameters with at the end, none of them used in the
             search; a number stands for the first so many.
         split: Split family.
@@ -68,16 +74,14 @@ def tune(
         workers: Number of processes; by default one for every ``threads`` cores.
         threads: Number of threads of each.
         storage: URL of a database, if several machines work on the study.
+        retry_failed: Whether to try trials and runs that failed before once more.
         watcher: Hears of progress, and may stop the search.
 
     Raises:
         InputError: Says what is wrong with the input, or why no trial has ended well.
         KeyboardInterrupt: The watcher has stopped the search; all states are saved.
     """
-    if trials < 1 or threads < 1 or (workers is not None and workers < 1):
-        raise InputError("trials, workers and threads must be at least 1.")
-    if timeout is not None and timeout <= 0:
-        raise InputError(f"timeout is {timeout}; give a number of seconds above 0.")
+    _check_numbers(trials, timeout, workers, threads)
     plan = make_plan(
         dataset=dataset,
         model=model,
@@ -88,14 +92,15 @@ def tune(
         search=search,
         seeds=seeds,
     )
-    fresh = _fresh_seeds(plan.seeds, evaluate_seeds)
+    fresh = fresh_seeds(plan.seeds, evaluate_seeds)
     root = Path(runs).expanduser().resolve()
     at_hand = None if data_dir is None else Path(data_dir).expanduser().resolve()
     watcher = TuneWatcher() if watcher is None else watcher
     workers = default_workers(threads) if workers is None else workers
-    place = StudyPlace(root / plan.name, plan.name, storage)
     with quiet():
-        study = _open(plan, place, trials, at_hand)
+        study, seen = _open(plan, fresh, root, trials, at_hand, storage)
+        if retry_failed:
+            study.forget_failed()
         _search(study, at_hand, workers, threads, timeout, watcher)
         best, state = _best(study, timeout), study.state()
     evaluated = sweep(
@@ -104,49 +109,56 @@ def tune(
         data_dir=at_hand,
         workers=workers,
         threads=threads,
+        retry_failed=retry_failed,
         watcher=watcher,
     )
     if evaluated.left:
         raise KeyboardInterrupt
     return TuneResult(
-        folder=place.folder,
+        folder=study.place.folder,
         parameters=plan.space.settings(best.params),
         config=plan.config(best.params, plan.seeds[0]),
         seeds=plan.seeds,
         value=float(best.value or 0.0),
         state=state,
+        seen=seen,
         runs=evaluated.runs,
         failed=evaluated.failed,
     )
 
 
-def _fresh_seeds(used: tuple[int, ...], wanted: int | Sequence[int]) -> tuple[int, ...]:
-    if isinstance(wanted, int):
-        return tuple(islice((seed for seed in count() if seed not in used), max(0, wanted)))
-    again = sorted(set(wanted) & set(used))
-    if again:
-        raise InputError(f"seed {again[0]} is used in the search; evaluate with other seeds.")
-    return tuple(wanted)
+def _check_numbers(trials: int, timeout: float | None, workers: int | None, threads: int) -> None:
+    if trials < 1 or threads < 1 or (workers is not None and workers < 1):
+        raise InputError("trials, workers and threads must be at least 1.")
+    if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
+        raise InputError(
+            f"timeout is {timeout}; give a number of seconds above 0, or leave it out."
+        )
 
 
-def _open(plan: Plan, place: StudyPlace, trials: int, data_dir: Path | None) -> TuningStudy:
-    """Open the study; complain of what would make every trial fail."""
-    from ncgnn.data import load, make_split
+def _open(
+    plan: Plan,
+    fresh: tuple[int, ...],
+    root: Path,
+    trials: int,
+    data_dir: Path | None,
+    storage: str | None,
+) -> tuple[TuningStudy, float | None]:
+    """Open the study; complain of what would make every trial fail.
+
+    Returns:
+        The study, and the share of fresh test nodes that the search has seen.
+    """
+    from ncgnn.data import load
     from ncgnn.experiments.tuning._study import TuningStudy
     from ncgnn.graph._fingerprint import fingerprint
 
-    config = plan.first
-    graph = load(config.data.dataset, data_dir)
-    for seed in plan.seeds:
-        make_split(graph, config.data.split, seed, warn=False)
-    study = TuningStudy(plan, place, trials)
-    if not study.agree("graph_sha256", fingerprint(graph)):
-        raise InputError(
-            f"{config.data.dataset} has changed since {place.folder} was begun; remove that "
-            "folder, or name another with --runs."
-        )
+    graph = load(plan.first.data.dataset, data_dir)
+    seen = seen_share(graph, plan.first.data.split, plan.seeds, fresh)
+    name = plan.study_name(fingerprint(graph))
+    study = TuningStudy(plan, StudyPlace(root / name, name, storage), trials)
     study.adopt()
-    return study
+    return study, seen
 
 
 def _search(
@@ -182,14 +194,17 @@ def _search(
 def _best(study: TuningStudy, timeout: float | None) -> FrozenTrial:
     """The best trial, written to the study's folder."""
     from ncgnn.experiments.tuning._files import BEST, write_best
-    from ncgnn.experiments.tuning._state import best_of
+    from ncgnn.experiments.tuning._state import best_of, failed_trials
 
     trials = study.trials()
     best = best_of(trials)
     if best is None:
-        errors = [t.user_attrs["error"] for t in trials if "error" in t.user_attrs]
-        if errors:
-            raise InputError(f"no trial has come to its end; the last error was: {errors[-1]}")
+        failed = failed_trials(trials)
+        if failed:
+            raise InputError(
+                "no trial has come to its end; --retry-failed tries again; the last error was: "
+                f"{failed[-1].user_attrs['error']}"
+            )
         raise InputError(
             f"no trial was complete after {timeout:g} seconds; the same command goes on."
         )

@@ -6,8 +6,11 @@ from contextlib import suppress
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
+from ncgnn.errors import InputError
+from ncgnn.experiments._local import NO_START
 from ncgnn.experiments._processes import process_context
-from ncgnn.experiments.tuning._serve import SearchError, SearchJob, serve
+from ncgnn.experiments.tuning._serve import SearchJob, serve
+from ncgnn.experiments.tuning._storage import SearchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +45,7 @@ class _Pool:
         self._job, self._deaths, self._stopping = job, 0, False
         self._context = process_context()
         self._workers: dict[Connection, Any] = {}
+        self._ready: set[Connection] = set()
         for _ in range(workers):
             self._add()
 
@@ -64,6 +68,9 @@ class _Pool:
             message = pipe.recv()
         except (EOFError, OSError):
             message = None
+        if message == "ready":
+            self._ready.add(pipe)
+            return
         if message == "trial":
             self._deaths = 0
             on_trial()
@@ -74,13 +81,19 @@ class _Pool:
         if isinstance(message, Exception):
             raise message
         if message is None and not self._stopping:
-            self._deaths += 1
-            if self._deaths >= _DEATHS_AT_START:
-                raise SearchError(
-                    f"processes of the search end at once (exit code {process.exitcode}); "
-                    "if memory ran out, use fewer --workers."
-                )
-            self._add()
+            self._replace(process.exitcode, was_ready=pipe in self._ready)
+
+    def _replace(self, code: int, was_ready: bool) -> None:
+        """Start a process in place of one that has died."""
+        if code >= 0 and not was_ready:  # no signal has ended it, but the script that it imports
+            raise InputError(NO_START)
+        self._deaths += 1
+        if self._deaths >= _DEATHS_AT_START:
+            raise SearchError(
+                f"processes of the search end at once (exit code {code}); "
+                "if memory ran out, use fewer --workers."
+            )
+        self._add()
 
     def ask_to_stop(self) -> None:
         self._stopping = True
@@ -91,8 +104,9 @@ class _Pool:
     def close(self) -> None:
         """End all processes; those that still train have the time to save their state."""
         self.ask_to_stop()
-        for pipe, process in self._workers.items():
+        for pipe in self._workers:  # all of them first: whatever happens now, the processes leave
             pipe.close()
+        for process in self._workers.values():
             process.join(timeout=30)
             if process.is_alive():
                 process.kill()

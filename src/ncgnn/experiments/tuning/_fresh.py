@@ -1,0 +1,54 @@
+"""Fresh seeds for the winner of a search, and what the search has seen of their test nodes."""
+
+from __future__ import annotations
+
+from itertools import count, islice
+from typing import TYPE_CHECKING
+
+from ncgnn.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ncgnn.graph import Graph
+
+
+def fresh_seeds(used: tuple[int, ...], wanted: int | Sequence[int]) -> tuple[int, ...]:
+    """Seeds that the search does not use; a number stands for the first so many."""
+    if isinstance(wanted, int):
+        if wanted < 0:
+            raise InputError(f"evaluate_seeds is {wanted}; give a number from 0, or a list.")
+        return tuple(islice((seed for seed in count() if seed not in used), wanted))
+    if len(set(wanted)) < len(wanted) or min(wanted, default=0) < 0:
+        raise InputError("evaluate_seeds must be different whole numbers from 0.")
+    again = sorted(set(wanted) & set(used))
+    if again:
+        raise InputError(f"seed {again[0]} is used in the search; evaluate with other seeds.")
+    return tuple(wanted)
+
+
+def seen_share(
+    graph: Graph, family: str, used: tuple[int, ...], fresh: tuple[int, ...]
+) -> float | None:
+    """The share of the fresh seeds' test nodes that train or validate with a tuning seed.
+
+    Args:
+        graph: The graph.
+        family: Split family.
+        used: Tuning seeds.
+        fresh: Fresh seeds.
+
+    Returns:
+        The share; None if there are no such test nodes.
+    """
+    import numpy as np
+
+    from ncgnn.data import make_split
+
+    known = np.zeros(graph.num_nodes, dtype=bool)
+    for seed in used:
+        split = make_split(graph, family, seed, warn=False)
+        known[split.train] = known[split.val] = True
+    tests = [make_split(graph, family, seed, warn=False).test for seed in fresh]
+    nodes = np.concatenate(tests) if tests else np.empty(0, dtype=np.int64)
+    return float(known[nodes].mean()) if nodes.size else None
