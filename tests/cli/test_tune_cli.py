@@ -80,7 +80,7 @@ def test_the_best_configuration_is_trained_as_it_is(tuned):
 
 def test_a_failed_run_is_tried_once_more_if_wanted(tuned, tmp_path):
     folder, command, _ = tuned
-    first = next(folder.glob("runs/*seed1*"))
+    first = next(folder.glob(f"runs/*/{DONE}")).parent
     shutil.copytree(folder / "runs", tmp_path / "runs")
     run_folder = tmp_path / "runs" / first.name
     (run_folder / DONE).unlink()

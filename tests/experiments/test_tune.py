@@ -277,6 +277,7 @@ def test_a_request_to_end_is_for_the_parent_to_hear(small, tmp_path):
     assert [trial.state.name for trial in trials_of(result, LONG, total=1)] == ["COMPLETE"]
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_hears_of_it(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

@@ -181,10 +181,16 @@ def test_a_trial_is_not_blamed_for_the_end_of_its_command(in_sqlite, monkeypatch
 
 
 def test_a_database_that_is_away_for_a_moment_costs_no_trial(in_sqlite):
-    taken = in_sqlite.take()
-    break_reports(in_sqlite)
-    threading.Timer(1.0, break_reports, [in_sqlite], {"whole": True}).start()
-    run_trial(in_sqlite, taken, ncgnn.load("digits"), stop=lambda: False)
+    taken, mended = in_sqlite.take(), []
+
+    def away_after_an_epoch() -> bool:
+        if not mended:
+            break_reports(in_sqlite)
+            mended.append(threading.Timer(1.0, break_reports, [in_sqlite], {"whole": True}))
+            mended[0].start()
+        return False
+
+    run_trial(in_sqlite, taken, ncgnn.load("digits"), stop=away_after_an_epoch)
     (trial,) = in_sqlite.trials()
     assert trial.state.name == "COMPLETE"
     assert len(trial.intermediate_values) == 3
@@ -193,9 +199,13 @@ def test_a_database_that_is_away_for_a_moment_costs_no_trial(in_sqlite):
 def test_a_database_that_stays_away_is_no_error_of_the_trial(in_sqlite, monkeypatch):
     monkeypatch.setattr(_storage, "PAUSES", (0.01,))
     taken = in_sqlite.take()
-    break_reports(in_sqlite)
+
+    def away_after_an_epoch() -> bool:
+        break_reports(in_sqlite)
+        return False
+
     with pytest.raises(SearchError, match=r"study\.db cannot be used.*the same command goes on"):
-        run_trial(in_sqlite, taken, ncgnn.load("digits"), stop=lambda: False)
+        run_trial(in_sqlite, taken, ncgnn.load("digits"), stop=away_after_an_epoch)
     break_reports(in_sqlite, whole=True)
     (trial,) = in_sqlite.trials()
     assert (trial.state.name, "error" in trial.user_attrs) == ("RUNNING", False)

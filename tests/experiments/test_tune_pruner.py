@@ -82,7 +82,10 @@ def test_a_trial_and_its_repetitions_count_once():
 
 def test_a_trial_reports_its_best_by_seed_and_stage(tmp_path):
     settings = {"hidden": 8, "epochs": 4, "pretraining": 2}
-    plan = make_plan(dataset="digits", model="cpgnn", settings=settings, seeds=(0, 1))
+    search = {"training.learning_rate": [0.01]}
+    plan = make_plan(
+        dataset="digits", model="cpgnn", settings=settings, search=search, seeds=(0, 1)
+    )
     study = TuningStudy(plan, StudyPlace(tmp_path, "s"), 1)
     run_trial(study, study.take(), ncgnn.load("digits"), stop=lambda: False)
     (trial,) = study.trials()

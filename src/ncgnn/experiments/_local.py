@@ -28,7 +28,7 @@ SIGN_OF_LIFE = 0.5
 #: Seconds before a cell that another process trains is looked at again.
 PATIENCE = 1.0
 #: So many processes may die before they have begun.
-MOST_FALSE_STARTS = 3
+MOST_FALSE_STARTS = 1
 NO_START = (
     "worker processes end before they begin. A script that starts them must do so under "
     'if __name__ == "__main__":, because every process imports it.'

@@ -122,8 +122,11 @@ class TuningStudy:
         """Choose parameters; what is random depends on the seed and on the trial's place alone."""
         before = [t for t in self.trials() if t.number < taken.number]
         place = sum("continues" not in trial.user_attrs for trial in before)
-        seed = np.random.SeedSequence([self.plan.seeds[0], place]).generate_state(1)[0]
-        self._study.sampler = optuna.samplers.TPESampler(seed=int(seed))
+        seed = int(np.random.SeedSequence([self.plan.seeds[0], place]).generate_state(1)[0])
+        # The sampler does not learn from errors, and might propose one of them for ever.
+        stuck = bool(before) and {"error", "repeats"} <= before[-1].user_attrs.keys()
+        samplers = optuna.samplers
+        self._study.sampler = (samplers.RandomSampler if stuck else samplers.TPESampler)(seed=seed)
         for name, values in self.plan.space.choices.items():
             taken.trial.suggest_categorical(name, values)
 
