@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
 import ncgnn
@@ -291,4 +292,13 @@ def test_a_trial_that_others_have_taken_over_is_left_to_them(tmp_path, ending):
     assert study.trials()[taken.number].state == TrialState.FAIL
     assert "error" not in study.trials()[taken.number].user_attrs
     assert (taken.runs / "of-the-others").is_dir()
+    assert not study.place.lock_of(taken.number).exists()
+
+
+def test_an_end_that_others_have_told_before_is_not_told_again(tmp_path):
+    study = open_study(tmp_path)
+    taken = study.take()
+    taken.trial.study.tell(taken.number, state=TrialState.FAIL)
+    with pytest.raises(UpdateFinishedTrialError):
+        taken.prune()
     assert not study.place.lock_of(taken.number).exists()

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ncgnn.experiments._request import DATASETS
-from ncgnn.experiments.figures._parts import (
-    FigureData,
-    filled,
-    missing_cells,
-    present,
-    separated_model,
-    short_name,
-)
+from ncgnn.experiments.figures._parts import FigureData, OneModelFigure, short_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ncgnn.experiments._request import Request
-    from ncgnn.training import RunConfig, RunResult
+    from ncgnn.training import RunResult
 
 GRID = tuple(round(step / 200, 3) for step in range(201))
 #: The narrowest kernel: runs that agree would otherwise make a needle.
@@ -58,7 +50,7 @@ class AlphaData(FigureData):
     panels: tuple[AlphaPanel, ...]
 
 
-class Alpha:
+class Alpha(OneModelFigure):
     """Fig. "The kernel density estimates of weights α".
 
     The paper takes the density "across ten runs": here over the seeds of a data set, one α per run
@@ -67,32 +59,15 @@ class Alpha:
 
     name = "alpha"
     title = "densities of α in the low- and the high-NC group"
-    kind: Literal["table", "figure"] = "figure"
-    datasets: tuple[str, ...] = DATASETS
-    models: tuple[str, ...] = ("ncgcn",)
-
-    def cells(self, request: Request) -> list[RunConfig]:
-        """One run per data set and seed."""
-        request = filled(self, request)
-        model = separated_model(self, request)
-        return [
-            request.config(dataset, model, seed)
-            for dataset in request.datasets
-            for seed in request.seeds
-        ]
 
     def collect(self, request: Request, runs: Mapping[str, RunResult]) -> AlphaData:
         """α as the runs keep it, and its densities."""
-        request = filled(self, request)
-        missing, model = missing_cells(self, self.cells(request), runs), request.models[0]
+        missing, model, by_dataset = self.found(request, runs)
         panels: list[AlphaPanel] = []
-        for dataset in request.datasets:
-            cells = [request.config(dataset, model, seed) for seed in request.seeds]
-            found = present(cells, runs)
-            if found:
-                columns = zip(*(run.result["alpha"] for run in found), strict=True)
-                groups = tuple(AlphaGroup(tuple(c), kernel_density(c, GRID)) for c in columns)
-                panels.append(AlphaPanel(short_name(dataset), groups))
+        for dataset, found in by_dataset.items():
+            columns = zip(*(run.result["alpha"] for run in found), strict=True)
+            groups = tuple(AlphaGroup(tuple(c), kernel_density(c, GRID)) for c in columns)
+            panels.append(AlphaPanel(short_name(dataset), groups))
         return AlphaData(missing, model, GRID, tuple(panels))
 
 

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ncgnn.experiments._request import DATASETS
-from ncgnn.experiments.figures._parts import (
-    FigureData,
-    filled,
-    missing_cells,
-    present,
-    separated_model,
-    short_name,
-)
+from ncgnn.experiments.figures._parts import FigureData, OneModelFigure, short_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ncgnn.experiments._request import Request
-    from ncgnn.training import RunConfig, RunResult
+    from ncgnn.training import RunResult
 
 
 @dataclass(frozen=True)
@@ -66,36 +58,17 @@ class InterplayData(FigureData):
     panels: tuple[InterplayPanel, ...]
 
 
-class Interplay:
+class Interplay(OneModelFigure):
     """Fig. "Illustration of interplay between metric estimation and model inference"."""
 
     name = "interplay"
     title = "estimated NC and accuracy over the epochs"
-    kind: Literal["table", "figure"] = "figure"
-    datasets: tuple[str, ...] = DATASETS
-    models: tuple[str, ...] = ("ncgcn",)
-
-    def cells(self, request: Request) -> list[RunConfig]:
-        """One run per data set and seed."""
-        request = filled(self, request)
-        model = separated_model(self, request)
-        return [
-            request.config(dataset, model, seed)
-            for dataset in request.datasets
-            for seed in request.seeds
-        ]
 
     def collect(self, request: Request, runs: Mapping[str, RunResult]) -> InterplayData:
         """Curves from the records of the epochs."""
-        request = filled(self, request)
-        missing, model = missing_cells(self, self.cells(request), runs), request.models[0]
-        panels: list[InterplayPanel] = []
-        for dataset in request.datasets:
-            cells = [request.config(dataset, model, seed) for seed in request.seeds]
-            found = present(cells, runs)
-            if found:
-                panels.append(_panel(dataset, found))
-        return InterplayData(missing, model, tuple(panels))
+        missing, model, by_dataset = self.found(request, runs)
+        panels = tuple(_panel(dataset, found) for dataset, found in by_dataset.items())
+        return InterplayData(missing, model, panels)
 
 
 def _panel(dataset: str, runs: Sequence[RunResult]) -> InterplayPanel:

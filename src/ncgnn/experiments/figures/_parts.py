@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ncgnn.errors import InputError
+from ncgnn.experiments._request import DATASETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,6 +43,43 @@ def filled(target: Target, request: Request) -> Request:
         models=tuple(dict.fromkeys(request.models or target.models)),
         seeds=tuple(dict.fromkeys(request.seeds)),
     )
+
+
+class OneModelFigure:
+    """A figure of one separated model on several data sets; satisfies ``Target`` with a name."""
+
+    kind: Literal["table", "figure"] = "figure"
+    datasets: tuple[str, ...] = DATASETS
+    models: tuple[str, ...] = ("ncgcn",)
+    name: str
+    title: str
+
+    def cells(self, request: Request) -> list[RunConfig]:
+        """One run per data set and seed."""
+        request = filled(self, request)
+        model = separated_model(self, request)
+        return [
+            request.config(dataset, model, seed)
+            for dataset in request.datasets
+            for seed in request.seeds
+        ]
+
+    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> Any:
+        """Its numbers; each figure has its own."""
+        raise NotImplementedError
+
+    def found(
+        self, request: Request, runs: Mapping[str, RunResult]
+    ) -> tuple[tuple[str, ...], str, dict[str, list[RunResult]]]:
+        """Names of missing runs, the model, and the finished runs of every data set with some."""
+        request = filled(self, request)
+        cells = self.cells(request)
+        missing = missing_cells(self, cells, runs)
+        by_dataset = {
+            dataset: present([c for c in cells if c.data.dataset == dataset], runs)
+            for dataset in request.datasets
+        }
+        return missing, request.models[0], {d: found for d, found in by_dataset.items() if found}
 
 
 def one_model(target: Target, request: Request) -> str:
