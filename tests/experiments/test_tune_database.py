@@ -186,7 +186,7 @@ def test_a_database_that_is_away_for_a_moment_costs_no_trial(in_sqlite):
     def away_after_an_epoch() -> bool:
         if not mended:
             break_reports(in_sqlite)
-            mended.append(threading.Timer(1.0, break_reports, [in_sqlite], {"whole": True}))
+            mended.append(threading.Timer(0.4, break_reports, [in_sqlite], {"whole": True}))
             mended[0].start()
         return False
 
