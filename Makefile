@@ -35,6 +35,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/dropout.py
 	$(BIN)/python benchmarks/features.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/sweeps.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -112,7 +112,7 @@ WorkersOption = Annotated[
 ]
 ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="Threads of each worker.")]
 RetryOption = Annotated[
-    bool, typer.Option("--retry-failed", help="Try runs that failed before once more.")
+    bool, typer.Option("--retry-failed", help="Try runs and trials that failed before once more.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
