@@ -337,3 +337,12 @@ def test_a_time_limit_ends_the_search(small, tmp_path):
 def test_wrong_input_is_refused(small, tmp_path, options, message):
     with pytest.raises(InputError, match=message):
         small(tmp_path, **options)
+
+
+def test_a_split_of_its_own_keeps_its_test_nodes_out_of_the_search(small, tmp_path):
+    settings = QUICK | {"split_seed": 7}
+    result = small(tmp_path, settings=settings, trials=2, evaluate_seeds=2)
+    assert result.seen == 0
+    assert len({run.result["split_sha256"] for run in result.runs}) == 1
+    redrawn = small(tmp_path, trials=2, evaluate_seeds=2)
+    assert redrawn.seen > 0.5

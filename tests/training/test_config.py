@@ -1,10 +1,19 @@
 from __future__ import annotations
 
 import pytest
+from tiny import tiny_config
 
+from ncgnn.data import load, make_split
 from ncgnn.errors import InputError, UnknownNameError
 from ncgnn.nn import model_names
-from ncgnn.training import has_preset, make_config, preset, search_space
+from ncgnn.training import (
+    has_preset,
+    load_run,
+    make_config,
+    preset,
+    search_space,
+    train_run,
+)
 from ncgnn.training._toml import read_setting, read_toml, to_toml
 
 DATASETS = [
@@ -175,3 +184,16 @@ def test_search_spaces_are_the_papers():
     assert [len(rates) for rates in space["model.dropout"]] == [10, 10]
     assert "model.dropout" not in search_space("sgc")
     assert "search" not in preset("ncgcn", "pubmed")
+
+
+def test_a_split_may_have_a_seed_of_its_own(tmp_path):
+    plain, fixed = tiny_config("mlp", 3), tiny_config("mlp", 3, split_seed=5)
+    assert plain.split_seed == 3
+    assert fixed.split_seed == 5
+    assert "split_seed" not in plain.model_dump(mode="json")["data"]  # older names stay as they are
+    assert plain.name != fixed.name
+    runs = [train_run(tiny_config("mlp", seed, split_seed=5), tmp_path) for seed in (3, 4)]
+    hashes = {run.result["split_sha256"] for run in runs}
+    assert hashes == {make_split(load("digits"), "stratified", 5, warn=False).sha256}
+    assert runs[0].result["scores"] != runs[1].result["scores"]
+    assert load_run(runs[0].folder).config == fixed

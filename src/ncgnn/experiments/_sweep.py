@@ -111,7 +111,7 @@ def _cells(
         graph = load(dataset, place)
         hashes[dataset] = fingerprint(graph)
         mine = [config for config in configs if config.data.dataset == dataset]
-        for split, seed in {c.data.split: c.training.seed for c in mine}.items():
+        for split, seed in {c.data.split: c.split_seed for c in mine}.items():
             make_split(graph, split, seed, warn=False)
     for device in {config.training.device for config in configs}:
         checked_device(device)

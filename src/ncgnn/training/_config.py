@@ -6,12 +6,20 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+)
 
 from ncgnn.nn._inputs import FeatureScaling
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class _Section(BaseModel):
@@ -25,11 +33,20 @@ class DataConfig(_Section):
         dataset: A name that ``ncgnn datasets`` lists, or the path of an npz file.
         split: Split family.
         scaling: ``raw`` features, or ``row``: each row divided by its sum.
+        split_seed: Seed of the split, where it shall not change with that of training.
     """
 
     dataset: str
     split: str = "stratified"
     scaling: FeatureScaling = "raw"
+    split_seed: Seed | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_said(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        tables = handler(self)
+        if self.split_seed is None:
+            del tables["split_seed"]
+        return tables
 
     @field_validator("split")
     @classmethod
@@ -50,7 +67,7 @@ class TrainingConfig(_Section):
         weight_decay: L2 penalty of all parameters.
         epochs: Upper limit of the number of epochs.
         patience: Epochs without a new best validation accuracy after which training ends.
-        seed: Of the split, of the first weights and of dropout.
+        seed: Of the split (unless it has a seed of its own), of the first weights and of dropout.
         device: Where tensors live.
         precision: ``float32`` or ``float64``.
     """
@@ -59,7 +76,7 @@ class TrainingConfig(_Section):
     weight_decay: NotNegative = 5e-4
     epochs: Annotated[int, Field(ge=1)] = 500
     patience: Annotated[int, Field(ge=1)] = 100
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
+    seed: Seed = 0
     device: str = "cpu"
     precision: Literal["float32", "float64"] = "float32"
 
@@ -91,6 +108,12 @@ class RunConfig(_Section):
     data: DataConfig
     model: ModelConfig
     training: TrainingConfig = TrainingConfig()
+
+    @property
+    def split_seed(self) -> int:
+        """The seed of the split."""
+        own = self.data.split_seed
+        return self.training.seed if own is None else own
 
     @property
     def sha256(self) -> str:

@@ -68,7 +68,7 @@ def fit(
         ):
             raise InputError("split: it holds nodes that the graph does not have.")
     else:
-        parts = make_split(graph, family, seed, warn=False)
+        parts = make_split(graph, family, config.split_seed, warn=False)
     inputs = graph_inputs(config, graph)
     trainer = Trainer(new_model(config, inputs), inputs, parts, config.training)
     history: list[Record] = []

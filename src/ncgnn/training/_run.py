@@ -131,7 +131,7 @@ class _Job:
         self.config, self.folder, self.graph = config, folder, graph
         self.checkpoint_seconds = checkpoint_seconds
         self.seconds = 0.0
-        self.split = make_split(graph, config.data.split, config.training.seed, warn=False)
+        self.split = make_split(graph, config.data.split, config.split_seed, warn=False)
         self.inputs = graph_inputs(config, graph)
         self.trainer = self._new_trainer()
         self._write_origin()

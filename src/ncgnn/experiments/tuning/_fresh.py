@@ -10,7 +10,9 @@ from ncgnn.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ncgnn.data import Split
     from ncgnn.graph import Graph
+    from ncgnn.training import DataConfig
 
 
 def fresh_seeds(used: tuple[int, ...], wanted: int | Sequence[int]) -> tuple[int, ...]:
@@ -28,13 +30,13 @@ def fresh_seeds(used: tuple[int, ...], wanted: int | Sequence[int]) -> tuple[int
 
 
 def seen_share(
-    graph: Graph, family: str, used: tuple[int, ...], fresh: tuple[int, ...]
+    graph: Graph, data: DataConfig, used: tuple[int, ...], fresh: tuple[int, ...]
 ) -> float | None:
     """The share of the fresh seeds' test nodes that train or validate with a tuning seed.
 
     Args:
         graph: The graph.
-        family: Split family.
+        data: Which split family, and whether the split has a seed of its own.
         used: Tuning seeds.
         fresh: Fresh seeds.
 
@@ -45,10 +47,13 @@ def seen_share(
 
     from ncgnn.data import make_split
 
+    def drawn(seed: int) -> Split:
+        own = data.split_seed
+        return make_split(graph, data.split, seed if own is None else own, warn=False)
+
     known = np.zeros(graph.num_nodes, dtype=bool)
-    for seed in used:
-        split = make_split(graph, family, seed, warn=False)
+    for split in map(drawn, used):
         known[split.train] = known[split.val] = True
-    tests = [make_split(graph, family, seed, warn=False).test for seed in fresh]
+    tests = [drawn(seed).test for seed in fresh]
     nodes = np.concatenate(tests) if tests else np.empty(0, dtype=np.int64)
     return float(known[nodes].mean()) if nodes.size else None

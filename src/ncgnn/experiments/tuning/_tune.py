@@ -154,7 +154,7 @@ def _open(
     from ncgnn.graph._fingerprint import fingerprint
 
     graph = load(plan.first.data.dataset, data_dir)
-    seen = seen_share(graph, plan.first.data.split, plan.seeds, fresh)
+    seen = seen_share(graph, plan.first.data, plan.seeds, fresh)
     name = plan.study_name(fingerprint(graph))
     study = TuningStudy(plan, StudyPlace(root / name, name, storage), trials)
     study.adopt()
