@@ -43,7 +43,7 @@ def test_a_sweep_is_done_once(runs):
     assert len(shown["runs"]) == 4
     assert shown["failed"] == {}
     assert "4 found finished" in result.stderr
-    assert "0 runs to train" in result.stderr
+    assert "runs to train: 0" in result.stderr
 
 
 def test_a_failed_run_ends_with_an_error_that_names_it(tmp_path):
@@ -115,15 +115,26 @@ def test_results_can_be_filtered_and_stored(runs, tmp_path):
     assert len(kept.read_text().splitlines()) == 2
     shown = run("results", "--runs", tmp_path / "none", "--stored", kept, "--json").stdout
     assert json.loads(shown)["rows"] == [row]
-    assert "no finished runs" in run("results", "--runs", runs, "--datasets", "x", code=2).stderr
+    missed = run("results", "--runs", runs, "--datasets", "x", code=2).stderr
+    assert "there are models gcn, mlp on digits, split stratified" in missed
+
+
+def test_results_of_a_file_are_found_by_any_of_its_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(
+        "generate", "--nodes", 60, "--edges", 120, "--classes", 3, "--features", 4, "--out", "g.npz"
+    )
+    run("train", "--dataset", "g.npz", "--model", "mlp", *SMALL)
+    for name in ("g", "g.npz", "./g.npz", tmp_path / "g.npz"):
+        assert "mlp" in run("results", "--datasets", name).stdout
 
 
 def test_a_table_is_made_once_and_then_only_printed(tmp_path):
     command = ["reproduce", "table1", "--datasets", "digits", "--models", "gcn,three-hops", *SMALL]
     command += ["--runs", tmp_path / "runs", "--out", tmp_path / "out"]
-    assert "2 runs to train" in run(*command).stderr
+    assert "runs to train: 2" in run(*command).stderr
     again = run(*command)
-    assert "0 runs to train, 2 found finished" in again.stderr
+    assert "runs to train: 0, 2 found finished" in again.stderr
     assert "NCGCN (k=3)" in again.stdout
     assert "paper split" in again.stdout
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"table1.md", "table1.tex"}
@@ -140,7 +151,7 @@ def test_a_table_as_json(tmp_path):
 def test_without_training_what_is_missing_is_listed(tmp_path):
     command = ["reproduce", "table1", "--datasets", "digits", "--models", "gcn", *SMALL]
     result = run(*command, "--runs", tmp_path / "r", "--out", tmp_path / "out", "--no-train")
-    assert "1 runs are missing" in result.stderr
+    assert "missing runs: 1" in result.stderr
     assert "digits-gcn-paper-s0" in result.stderr
 
 

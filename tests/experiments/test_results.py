@@ -66,6 +66,11 @@ def test_a_row_is_named_after_what_is_unusual():
     assert [row.label for row in rows] == ["mlp", "ncgcn", "ncgcn hops=2"]
 
 
+def test_where_no_value_is_usual_every_row_says_its_own():
+    rows = results_table([record("ncgcn", mode=mode) for mode in ("a", "b", "c")])
+    assert [row.label for row in rows] == ["ncgcn mode=a", "ncgcn mode=b", "ncgcn mode=c"]
+
+
 def test_comparison_uses_common_seeds_only():
     first = [record("a", s, t) for s, t in ((0, 0.5), (1, 0.7), (2, 0.6))]
     second = [record("b", s, t) for s, t in ((1, 0.6), (2, 0.6), (3, 0.9))]

@@ -94,6 +94,7 @@ def reproduce(
         data_dir=data_dir,
         settings=chosen_settings(settings, seeds) | ({"device": device} if device else {}),
         stored=kept,
+        train=train,
     )
     options: dict[str, Any] = {
         "engine": engine.value,
@@ -136,7 +137,8 @@ def _made(
     cells = [
         config
         for config in target(name).cells(request)
-        if config.name not in kept or RunFolder(runs / config.name).is_done()
+        if RunFolder(runs / config.name).is_done()
+        or (config.name not in kept and options is not None)
     ]
     failed = False
     if options is None or not cells:
@@ -171,7 +173,7 @@ def _show(made: Reproduction, out: Path, *, quiet: bool) -> None:
     for dataset, reason in made.absent.items():
         print(f"left out: {dataset}: {reason}", file=sys.stderr)
     if made.data.missing:
-        print(f"{len(made.data.missing)} runs are missing:", file=sys.stderr)
+        print(f"missing runs: {len(made.data.missing)}", file=sys.stderr)
         for run in made.data.missing[:20]:
             print(f"  {run}", file=sys.stderr)
 

@@ -67,7 +67,7 @@ def results(
     records, problems = _records(runs, stored or [])
     wanted = [record for record in records if _is_wanted(record, datasets, models, split)]
     if not wanted:
-        raise InputError(f"no finished runs like that in {runs}; 'ncgnn train' makes some.")
+        raise InputError(_none_like_that(records, runs))
     rows = results_table(wanted, against)
     if json:
         print_json({"rows": _plain(rows), "problems": {str(p): t for p, t in problems.items()}})
@@ -95,11 +95,26 @@ def _records(runs: Path, stored: list[Path]) -> tuple[list[Record], dict[Path, s
     return list(found.values()), problems
 
 
+def _none_like_that(records: list[Record], runs: Path) -> str:
+    if not records:
+        return f"no finished runs in {runs}; 'ncgnn train' makes some."
+    models = sorted({record.config["model"]["name"] for record in records})
+    graphs = sorted({Path(record.config["data"]["dataset"]).name for record in records})
+    splits = sorted({record.config["data"]["split"] for record in records})
+    return (
+        f"no finished runs like that in {runs}; there are models {', '.join(models)} on "
+        f"{', '.join(graphs)}, split {', '.join(splits)}."
+    )
+
+
 def _is_wanted(record: Record, datasets: str | None, models: str | None, split: str | None) -> bool:
     data = record.config["data"]
-    graph = data["dataset"]
+    graph = Path(data["dataset"])
+    called = {str(graph), graph.name, graph.stem}
+    asked = () if datasets is None else names(datasets, "--datasets")
+    asked = {*asked, *(str(Path(name).expanduser().resolve()) for name in asked)}
     return (
-        (datasets is None or bool({graph, Path(graph).stem} & set(names(datasets, "--datasets"))))
+        (datasets is None or bool(called & asked))
         and (models is None or record.config["model"]["name"] in names(models, "--models"))
         and (split is None or data["split"] == split)
     )

@@ -56,7 +56,7 @@ class SweepProgress(Watcher):
         """Say how much there is to do."""
         self._planned = len(list(cells))
         found = f", {finished} found finished" if finished else ""
-        self._note(f"{self._planned} runs to train{found}")
+        self._note(f"runs to train: {self._planned}{found}")
         self._total = self._bars.add_task("all runs", total=self._planned, state="")
 
     def started(self, cell: Cell) -> None:
@@ -85,7 +85,8 @@ class SweepProgress(Watcher):
             self._bars.update(self._total, completed=self._done)
         for text in outcome.warnings:
             self._note(f"warning: {text}")
-        self._note(f"[{self._done}/{self._planned}] {title(cell.config)}: {_how(outcome)}")
+        which = f"{title(cell.config)} ({cell.name[-10:]})"
+        self._note(f"[{self._done}/{self._planned}] {which}: {_how(outcome)}")
 
     def stop(self) -> bool:
         """Whether the user has asked to stop."""

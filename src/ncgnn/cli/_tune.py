@@ -106,7 +106,7 @@ def tune(
         print_json(tune_tree(result))
     else:
         table_console().print(tune_table(result))
-    for line in tune_notes(result):
+    for line in tune_notes(result, data_dir):
         print(line, file=sys.stderr)
     if result.failed:
         raise typer.Exit(1)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from rich.table import Table
 
@@ -80,12 +81,12 @@ def tune_tree(result: TuneResult) -> dict[str, Any]:
     }
 
 
-def tune_notes(result: TuneResult) -> Iterator[str]:
+def tune_notes(result: TuneResult, data_dir: Path | None) -> Iterator[str]:
     """What a person should know beside the table."""
-    yield (
-        f"The study is in {result.folder}; "
-        f"'ncgnn train --config {result.folder / 'best.toml'}' trains the best parameters."
-    )
+    command = f"ncgnn train --config {result.folder / 'best.toml'} --runs {result.folder.parent}"
+    if data_dir is not None:
+        command += f" --data-dir {data_dir}"
+    yield f"The study is in {result.folder}; '{command}' trains the best parameters."
     if result.seen:
         yield (
             f"note: {result.seen:.0%} of the test nodes of the fresh splits were training or "

@@ -90,6 +90,7 @@ def request_for(
     data_dir: Path | str | None = None,
     settings: dict[str, Any] | None = None,
     stored: Iterable[Record] = (),
+    train: bool = True,
 ) -> tuple[Request, dict[str, str]]:
     """What a table or figure shall show; data sets that are not at hand are left out.
 
@@ -102,6 +103,7 @@ def request_for(
         data_dir: Folder with npz files.
         settings: Options of every cell.
         stored: Compact records; a data set whose cells are all among them need not be at hand.
+        train: Whether missing cells will be trained; if not, one stored cell is enough for that.
 
     Returns:
         The request, and for every data set that is not at hand why.
@@ -127,7 +129,7 @@ def request_for(
         folder,
         tuple((settings or {}).items()),
     )
-    absent = _absent(wanted, request, {record.name for record in stored})
+    absent = _absent(wanted, request, {record.name for record in stored}, train=train)
     present = tuple(dataset for dataset in asked if dataset not in absent)
     if asked and not present:
         raise InputError(
@@ -137,12 +139,13 @@ def request_for(
     return replace(request, datasets=present), absent
 
 
-def _absent(wanted: Target, request: Request, stored: set[str]) -> dict[str, str]:
+def _absent(wanted: Target, request: Request, stored: set[str], *, train: bool) -> dict[str, str]:
     """Data sets that are not at hand though they are needed, and why."""
     absent: dict[str, str] = {}
     for dataset in request.datasets:
         cells = wanted.cells(replace(request, datasets=(dataset,)))
-        if cells and all(config.name in stored for config in cells):
+        kept = [config.name in stored for config in cells]
+        if cells and (all(kept) if train else any(kept)):
             continue
         try:
             _look(dataset, request.data_dir)

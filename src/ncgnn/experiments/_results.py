@@ -108,7 +108,10 @@ def _key(record: Record) -> str:
 
 
 def _options(record: Record, siblings: Sequence[Sequence[Record]]) -> str:
-    """The options in which a row differs from most runs of this model on this data set."""
+    """The options in which a row differs from most runs of this model on this data set.
+
+    Where no value of an option is commoner than all others, every row says its own.
+    """
     own = flat(record.config)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for group in siblings:
@@ -117,9 +120,14 @@ def _options(record: Record, siblings: Sequence[Sequence[Record]]) -> str:
     unusual = {
         name: own.get(name)
         for name, found in sorted(counts.items())
-        if name not in _SEEDED and json.dumps(own.get(name)) != found.most_common(1)[0][0]
+        if name not in _SEEDED and json.dumps(own.get(name)) != _commonest(found)
     }
     return " ".join(f"{name.partition('.')[2]}={_short(v)}" for name, v in unusual.items())
+
+
+def _commonest(counts: Counter[str]) -> str | None:
+    first, *others = counts.most_common(2)
+    return None if others and others[0][1] == first[1] else first[0]
 
 
 def _short(value: object) -> str:

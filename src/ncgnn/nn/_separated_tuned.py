@@ -26,8 +26,11 @@ class SeparatedTunedOptions(SeparatedOptions):
     """Options of the separated tuned models.
 
     Attributes:
-        separation: ``strict``, ``target-only`` or ``none``; see :mod:`ncgnn.nn._channels`.
+        hidden: Width of every layer.
+        separation: Which messages pass between groups after the first layer: those within groups
+            (``strict``), all (``target-only``); ``none`` makes no groups.
         dropout: Rate after every layer: one for all groups, or one per group, low NC first.
+        activation: ReLU follows every layer, so this cannot be chosen.
         layers: Number of convolutions.
         norm: Normalisation before the activation, shared by the groups: ``layer``, ``batch`` or
             ``none``.
@@ -36,6 +39,7 @@ class SeparatedTunedOptions(SeparatedOptions):
     """
 
     separation: Literal["strict", "target-only", "none"] = "target-only"  # pyright: ignore[reportIncompatibleVariableOverride]
+    activation: Literal[False] = False  # pyright: ignore[reportIncompatibleVariableOverride]
     readout_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     layers: Annotated[int, Field(ge=1)] = 3
     norm: Norm = "layer"
