@@ -37,8 +37,8 @@ def train(
     model: Annotated[
         str | None,
         typer.Option(
-            help="ncgcn (the default), ncsage, ncgat, ncgin, ncgraphconv, gcn, sage or mlp; "
-            "several, like ncgcn,gcn,mlp, are compared."
+            help="A name that 'ncgnn models' lists, ncgcn by default; several, like "
+            "ncgcn,gcn,mlp, are compared."
         ),
     ] = None,
     config: ConfigOption = None,

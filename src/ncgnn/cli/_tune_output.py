@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ncgnn.experiments.tuning._result import TuneResult
-    from ncgnn.training import Spread
 
 
 def tune_table(result: TuneResult) -> Table:
@@ -19,6 +18,7 @@ def tune_table(result: TuneResult) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
+    from ncgnn.report._results_tables import percent
     from ncgnn.training import summary
 
     config = result.config
@@ -31,20 +31,15 @@ def tune_table(result: TuneResult) -> Table:
     if result.runs:
         over = summary(result.runs)
         fresh = f"fresh {_seeds(over.seeds)}"
-        table.add_row(f"validation, {fresh}", _percent(over.val_accuracy))
+        table.add_row(f"validation, {fresh}", percent(over.val_accuracy))
         if "accuracy" in over.test:
-            table.add_row(f"test, {fresh}", _percent(over.test["accuracy"]), style="bold")
+            table.add_row(f"test, {fresh}", percent(over.test["accuracy"]), style="bold")
     table.add_row("trials", result.state.in_words)
     return table
 
 
 def _seeds(seeds: tuple[int, ...]) -> str:
     return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(str(seed) for seed in seeds)}"
-
-
-def _percent(spread: Spread) -> str:
-    deviation = "" if spread.std is None else f" ± {100 * spread.std:.2f}"
-    return f"{100 * spread.mean:.2f}{deviation}"
 
 
 def tune_tree(result: TuneResult) -> dict[str, Any]:

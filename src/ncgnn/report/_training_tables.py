@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
+from ncgnn.report._results_tables import percent
 from ncgnn.training import summary
 
 if TYPE_CHECKING:
@@ -31,11 +32,11 @@ def summary_table(results: Sequence[RunResult]) -> Table:
         f"{_seeds(over.seeds)}"
     )
     table = _table(title)
-    table.add_row("validation accuracy", _percent(over.val_accuracy))
+    table.add_row("validation accuracy", percent(over.val_accuracy))
     for name, spread in over.test.items():
-        table.add_row(f"test {_TITLES[name]}", _percent(spread), style=_style(name))
+        table.add_row(f"test {_TITLES[name]}", percent(spread), style=_style(name))
     if over.majority_baseline is not None:
-        table.add_row("always the commonest test class", _percent(over.majority_baseline))
+        table.add_row("always the commonest test class", percent(over.majority_baseline))
         if _no_better(over):
             table.caption = "No better than always giving that answer: nothing was learned."
     table.add_row("epochs", _spread(over.epochs, 1, ".0f"))
@@ -55,13 +56,13 @@ def comparison_table(per_model: Sequence[Sequence[RunResult]]) -> Table:
         table.add_column(column, justify="right")
     best = max(range(len(overs)), key=lambda i: overs[i].val_accuracy.mean)
     for number, (results, over) in enumerate(zip(per_model, overs, strict=True)):
-        scores = [_percent(over.test[k]) if over.test else "" for k in ("accuracy", "macro_f1")]
+        scores = [percent(over.test[k]) if over.test else "" for k in ("accuracy", "macro_f1")]
         costs = (_spread(over.epochs, 1, ".0f"), _spread(over.seconds, 1, ".1f"))
         name, style = results[0].config.model.name, "bold" if number == best else ""
-        table.add_row(name, _percent(over.val_accuracy), *scores, *costs, style=style)
+        table.add_row(name, percent(over.val_accuracy), *scores, *costs, style=style)
     baseline = overs[0].majority_baseline
     if baseline is not None:
-        table.add_row("majority class", "", _percent(baseline))
+        table.add_row("majority class", "", percent(baseline))
     unseen = ", ".join(str(label) for label in overs[0].never_evaluated)
     idle = [r[0].config.model.name for r, o in zip(per_model, overs, strict=True) if _no_better(o)]
     best_name = per_model[best][0].config.model.name
@@ -118,10 +119,6 @@ def _seeds(seeds: Sequence[int]) -> str:
 
 def _style(name: str) -> str:
     return "bold" if name == "accuracy" else ""
-
-
-def _percent(spread: Spread) -> str:
-    return _spread(spread, 100, ".2f")
 
 
 def _spread(spread: Spread, factor: float, form: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -45,7 +46,7 @@ def filled(target: Target, request: Request) -> Request:
     )
 
 
-class OneModelFigure:
+class OneModelFigure(ABC):
     """A figure of one separated model on several data sets; satisfies ``Target`` with a name."""
 
     kind: Literal["table", "figure"] = "figure"
@@ -64,9 +65,9 @@ class OneModelFigure:
             for seed in request.seeds
         ]
 
+    @abstractmethod
     def collect(self, request: Request, runs: Mapping[str, RunResult]) -> Any:
         """Its numbers; each figure has its own."""
-        raise NotImplementedError
 
     def found(
         self, request: Request, runs: Mapping[str, RunResult]
