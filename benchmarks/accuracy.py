@@ -65,13 +65,13 @@ def cells() -> list[tuple[str, str, dict[str, object], int]]:
         add((*QUICK, *SLOW[:1]), "ncsage", range(1), mode)
     add(LARGE[:1], "ncsage", range(1), "unmasked")
     extensions(QUICK, range(3))
+    add((*QUICK, *SLOW), "ncgcn", range(3, 10))
+    add(QUICK, "ncsage", range(3, 10))
+    for model in ("ncgcn", "ncsage"):
+        add(LARGE, model, range(1, 3))
+    add(SLOW, "ncsage", range(3, 10))
     modes(QUICK[:2], range(3, 10))
     ablations(QUICK[:2], range(3, 10))
-    for model in ("ncgcn", "ncsage"):
-        add(LARGE[:2], model, range(1, 3))
-        add((*QUICK, *SLOW), model, range(3, 10))
-    for model in ("ncgcn", "ncsage"):
-        add(LARGE[2:], model, range(1, 3))
     return wanted
 
 

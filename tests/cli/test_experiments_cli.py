@@ -63,6 +63,26 @@ def test_a_configuration_file_is_heeded(tmp_path):
     assert (shown["model"], shown["split"]) == ("mlp", "paper")
 
 
+def test_several_configuration_files_are_as_many_configurations(tmp_path):
+    files = []
+    for name in ("gcn", "mlp"):
+        path = tmp_path / f"{name}.toml"
+        path.write_text(f'[model]\nname = "{name}"\n')
+        files += ["--config", path]
+    result = run(
+        *("sweep", *files, "--datasets", "digits", *SMALL), "--runs", tmp_path / "runs", "--json"
+    )
+    assert {shown["model"] for shown in json.loads(result.stdout)["runs"]} == {"gcn", "mlp"}
+
+
+def test_a_report_is_written_for_runs_of_a_sweep(runs):
+    names = [path.name for path in sorted(runs.glob("digits-*"))][:2]
+    shown = run("report", *names, "--runs", runs).stdout
+    assert shown.split() == [str(runs / name / "report.html") for name in names]
+    assert all("<html" in (runs / name / "report.html").read_text() for name in names)
+    run("report", runs / names[0] / "nowhere", code=2)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

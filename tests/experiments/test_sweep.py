@@ -37,6 +37,17 @@ def test_a_grid_leaves_open_what_the_file_says(tmp_path):
     assert [c.model.name for c in grid(models=["mlp", "gcn"], config=path)] == ["mlp", "gcn"]
 
 
+def test_several_files_are_as_many_configurations(tmp_path):
+    files = [tmp_path / "wide.toml", tmp_path / "narrow.toml"]
+    files[0].write_text('[model]\nname = "gcn"\nhidden = 32\n')
+    files[1].write_text('[model]\nname = "sage"\nhidden = 8\n')
+    configs = grid(["digits"], seeds=2, config=files)
+    assert [(c.model.name, c.model.options["hidden"]) for c in configs] == [
+        *[("gcn", 32)] * 2,
+        *[("sage", 8)] * 2,
+    ]
+
+
 @pytest.mark.parametrize("key", ["split", "data.split", "dataset", "model.name", "name", "seed"])
 def test_what_distinguishes_cells_is_not_a_setting(key):
     with pytest.raises(InputError, match="is said with --"):
@@ -131,9 +142,14 @@ def test_another_graph_in_the_same_file_is_noticed(tmp_path):
         if seed == 0:
             assert len(sweep(configs, tmp_path / "runs").runs) == 1
             continue
-        for look in (sweep, finished_runs):
-            with pytest.raises(InputError, match="has changed since"):
-                look(configs, tmp_path / "runs")
+        with pytest.raises(InputError, match="has changed since"):
+            finished_runs(configs, tmp_path / "runs")
+        for retry in (False, True):
+            others = tiny_cells(["mlp"], (0,))
+            outcome = sweep([*configs, *others], tmp_path / "runs", retry_failed=retry)
+            (error,) = outcome.failed.values()
+            assert "has changed since" in error
+            assert [run.config for run in outcome.runs] == others
 
 
 def test_a_failure_is_forgotten_when_the_cell_is_trained_after_all(tmp_path):

@@ -68,6 +68,35 @@ def test_stopping_saves_the_state(tmp_path):
     assert not list(tmp_path.glob(".stop-*"))
 
 
+@pytest.mark.slow
+def test_a_cluster_of_several_machines_may_lose_one(tmp_path, monkeypatch):
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    head = {"num_cpus": 1, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    lost = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+
+    def lose_a_machine():
+        while not any(p.stat().st_size for p in tmp_path.glob("ray/*/metrics.jsonl")):
+            time.sleep(0.01)
+        cluster.remove_node(lost, allow_graceful=False)
+
+    configs = tiny_cells(epochs=300, patience=300)
+    loser = threading.Thread(target=lose_a_machine)
+    loser.start()
+    try:
+        result = sweep(configs, tmp_path / "ray", engine="ray", address=cluster.address)
+    finally:
+        loser.join()
+        cluster.shutdown()
+    assert len(result.runs) == 4
+    sweep(configs, tmp_path / "local", workers=2)
+    assert contents(tmp_path / "ray") == contents(tmp_path / "local")
+
+
 def test_a_cluster_that_is_not_there(tmp_path):
     with pytest.raises(InputError, match="Ray cluster"):
         sweep(tiny_cells(), tmp_path, engine="ray", address="127.0.0.1:1")

@@ -21,6 +21,7 @@ for command in (
     _train.train,
     _use.evaluate,
     _use.predict,
+    _use.report,
     _tune.tune,
     _sweep.sweep,
     _results.results,

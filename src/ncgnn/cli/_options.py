@@ -96,6 +96,13 @@ SettingsOption = Annotated[
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", help="TOML file with the configuration.")
 ]
+ConfigsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--config",
+        help="TOML file with a configuration; may be repeated, for example once per model.",
+    ),
+]
 EngineOption = Annotated[
     EngineChoice,
     typer.Option("--engine", help="local: processes of this machine; ray: a Ray cluster."),

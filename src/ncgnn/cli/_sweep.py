@@ -10,7 +10,7 @@ import typer
 
 from ncgnn.cli._options import (
     AddressOption,
-    ConfigOption,
+    ConfigsOption,
     DataDirOption,
     DatasetsOption,
     DeviceOption,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def sweep(
     datasets: DatasetsOption = None,
     models: ModelsOption = None,
-    config: ConfigOption = None,
+    config: ConfigsOption = None,
     settings: SettingsOption = None,
     seeds: SeedsOption = None,
     split: MaybeSplitOption = None,
@@ -59,14 +59,14 @@ def sweep(
     retry_failed: RetryOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Train every model on every data set with every seed, several at a time.
+    """Train every model on every data set with every seed, several runs at a time.
 
     Finished runs are never trained again and interrupted ones go on where they stopped, so the
     same command may be given as often as you like. Runs that fail keep their error and are listed.
     """
     from ncgnn.experiments import grid
 
-    if datasets is None and config is None:
+    if datasets is None and not config:
         raise InputError("say which graphs: --datasets NAME, or several like a,b.")
     configs = grid(
         None if datasets is None else names(datasets, "--datasets"),
@@ -74,7 +74,7 @@ def sweep(
         seeds=seed_numbers(seeds),
         split=split,
         device=device,
-        config=config,
+        config=config or None,
         settings=chosen_settings(settings, seeds),
     )
     outcome = run_cells(

@@ -1,4 +1,4 @@
-"""``ncgnn evaluate`` and ``ncgnn predict``: what to do with a finished run."""
+"""``ncgnn evaluate``, ``ncgnn predict`` and ``ncgnn report``: what to do with a finished run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="Folder of a finished run, or its name under --runs.")
 ]
-
+RunsArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="RUN...", help="Folders of finished runs, or their names under --runs."),
+]
 MovedOption = Annotated[
     str | None, typer.Option("--dataset", help="Where the run's graph is now, if it has moved.")
 ]
@@ -87,6 +90,19 @@ def predict(
 
     write_table(_loaded(folder, data_dir, device, dataset).predictions(), path, chosen.value)
     print(path)
+
+
+@one_clear_error
+def report(run: RunsArgument, runs: RunsOption = Path("runs")) -> None:
+    """Write report.html and figures into finished runs, for example of a sweep."""
+    from ncgnn.report import write_run_report
+    from ncgnn.training._folder import RunFolder
+
+    folders = [RunFolder(_folder(name, runs)) for name in run]
+    for folder in folders:
+        folder.check()
+    for folder in folders:
+        print(write_run_report(folder)[0])
 
 
 def _loaded(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import InputError
@@ -9,7 +10,6 @@ from ncgnn.training import make_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from ncgnn.training import RunConfig
 
@@ -28,10 +28,10 @@ def grid(
     seeds: int | Sequence[int] | None = None,
     split: str | None = None,
     device: str | None = None,
-    config: Path | None = None,
+    config: Path | Sequence[Path] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> list[RunConfig]:
-    """Every model on every data set with every seed, data set by data set.
+    """Every model on every data set with every seed and configuration, data set by data set.
 
     Args:
         datasets: Names or paths of npz files; None: what the TOML file says.
@@ -39,7 +39,8 @@ def grid(
         seeds: How many, from 0 on, or which; None: what the TOML file says, or 0.
         split: Split family.
         device: Where tensors live.
-        config: TOML file with options for all of them.
+        config: TOML file with options for all of them; several are as many configurations, for
+            example one per model.
         settings: More options, as :func:`ncgnn.training.make_config` takes them.
     """
     check_settings(settings or {})
@@ -50,11 +51,12 @@ def grid(
             split=split,
             device=device,
             seed=seed,
-            config=config,
+            config=file,
             settings=settings,
         )
         for dataset in _each(datasets)
         for model in _each(models)
+        for file in _each([config] if isinstance(config, Path) else config)
         for seed in _each(range(seeds) if isinstance(seeds, int) else seeds)
     ]
 

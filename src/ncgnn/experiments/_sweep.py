@@ -73,12 +73,7 @@ def sweep(
         raise InputError("an existing cluster decides how many run at a time; leave --workers out.")
     watcher = Watcher() if watcher is None else watcher
     cells = _cells(configs, Path(runs), data_dir, threads)
-    before: dict[str, Status] = {name: status(cell) for name, cell in cells.items()}
-    known = {
-        cells[name].folder.path: kept_error(cells[name].folder)
-        for name, state in before.items()
-        if state == "failed" and not retry_failed
-    }
+    before, known = _standing(cells, retry_failed)
     wanted = [
         cell
         for name, cell in cells.items()
@@ -95,6 +90,23 @@ def sweep(
             watcher.ended(cells[outcome.name], outcome)
             fresh[outcome.name] = outcome
     return _sweep_result(cells, before, fresh, known)
+
+
+def _standing(
+    cells: dict[str, Cell], retry_failed: bool
+) -> tuple[dict[str, Status], dict[Path, str]]:
+    """Where every cell stands, and the errors of those that are not to be tried."""
+    before: dict[str, Status] = {}
+    known: dict[Path, str] = {}
+    for name, cell in cells.items():
+        try:
+            before[name] = status(cell)
+        except InputError as changed_graph:
+            before[name], known[cell.folder.path] = "failed", str(changed_graph)
+            continue
+        if before[name] == "failed" and not retry_failed:
+            known[cell.folder.path] = kept_error(cell.folder)
+    return before, known
 
 
 def _cells(

@@ -219,7 +219,11 @@ class Trainer:
     def _seed_torch(self, place: int) -> DropoutKey:
         """Seed torch for layers that draw numbers themselves, so that resumed runs repeat them."""
         key = DropoutKey(self.config.seed, self.state.epoch)
-        torch.manual_seed(key.at(place) >> 1)
+        seed = key.at(place) >> 1
+        if self.inputs.device.type == "cpu":
+            torch.default_generator.manual_seed(seed)  # without a look at every other device
+        else:
+            torch.manual_seed(seed)
         return key
 
     def _validation(self, logits: torch.Tensor) -> Record:
