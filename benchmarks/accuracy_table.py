@@ -58,6 +58,8 @@ def variant(config: dict[str, Any]) -> str:
         found.append(f"{config['data']['scaling']} features")
     if config["training"]["patience"] >= config["training"]["epochs"]:
         found.append("never stopped early")
+    if config["training"].get("class_shares") == "val":
+        found.append("class shares of validation")
     return ", ".join([name, *found])
 
 

@@ -86,13 +86,14 @@ def test_patience_counts_epochs_since_the_best_one(digits):
     assert len(records) == state.epoch
 
 
-def test_test_labels_influence_nothing_but_test_scores(digits):
+@pytest.mark.parametrize("shares", ["train", "val"])
+def test_test_labels_influence_nothing_but_test_scores(digits, shares):
     split = ncgnn.make_split(digits, "stratified", 0)
     shuffled = digits.labels.copy()
     shuffled[split.test] = np.random.default_rng(0).permutation(shuffled[split.test])
     weights = []
     for graph in (digits, digits.with_labels(shuffled)):
-        config = tiny_config(epochs=8)
+        config = tiny_config(epochs=8, class_shares=shares)
         inputs = graph_inputs(config, graph)
         trainer = Trainer(new_model(config, inputs), inputs, split, config.training)
         records = []

@@ -114,9 +114,10 @@ def _options(record: Record, siblings: Sequence[Sequence[Record]]) -> str:
     """
     own = flat(record.config)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for group in siblings:
-        for name, value in flat(group[0].config).items():
-            counts[name][json.dumps(value)] += len(group)
+    configs = [flat(group[0].config) for group in siblings]
+    for name in dict.fromkeys(name for config in configs for name in config):
+        for config, group in zip(configs, siblings, strict=True):
+            counts[name][json.dumps(config.get(name))] += len(group)
     unusual = {
         name: own.get(name)
         for name, found in sorted(counts.items())

@@ -28,6 +28,7 @@ from ncgnn.errors import InputError, NcgnnError
 from ncgnn.nn._dropout import DropoutKey
 from ncgnn.nn._grouping import Grouper, Grouping
 from ncgnn.nn._protocol import begin_phase, parameter_groups, phases, with_extra_loss
+from ncgnn.training._shares import ShareCorrection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -97,6 +98,7 @@ class Trainer:
             raise InputError("the split holds unlabelled nodes.")
         if inputs.num_classes < 2:
             raise InputError("the graph has one class only; there is nothing to classify.")
+        self.correction = ShareCorrection.of(config.class_shares, inputs, self.train, self.val)
         self.phases = phases(model, config.epochs, config.patience)
         self._computes_all = bool(getattr(model, "computes_all", False))
         self.optimizer = self.new_optimizer()
@@ -239,7 +241,8 @@ class Trainer:
     def logits(self, grouping: Grouping, nodes: torch.Tensor | None = None) -> torch.Tensor:
         """Logits of the given nodes, or of all, with the given groups and without dropout."""
         self.model.eval()
-        return self.model(self.inputs, self._group(grouping), None, nodes)
+        logits = self.model(self.inputs, self._group(grouping), None, nodes)
+        return logits if self.correction is None else self.correction(logits, nodes)
 
     def _group(self, grouping: Grouping) -> torch.Tensor:
         return grouping.group.to(self.inputs.device)

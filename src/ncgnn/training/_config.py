@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from ncgnn.nn._inputs import FeatureScaling
+from ncgnn.training._shares import ClassShares
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
@@ -70,6 +71,8 @@ class TrainingConfig(_Section):
         seed: Of the split (unless it has a seed of its own), of the first weights and of dropout.
         device: Where tensors live.
         precision: ``float32`` or ``float64``.
+        class_shares: Which nodes' class shares answers are meant for: those of ``train`` nodes, or
+            of ``val`` nodes, see :class:`ncgnn.training._shares.ShareCorrection`.
     """
 
     learning_rate: Positive = 0.01
@@ -79,6 +82,14 @@ class TrainingConfig(_Section):
     seed: Seed = 0
     device: str = "cpu"
     precision: Literal["float32", "float64"] = "float32"
+    class_shares: ClassShares = "train"
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        tables = handler(self)
+        if self.class_shares == "train":
+            del tables["class_shares"]
+        return tables
 
 
 class ModelConfig(BaseModel):

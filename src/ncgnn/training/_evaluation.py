@@ -21,21 +21,15 @@ if TYPE_CHECKING:
 DEFAULT_THRESHOLD = 0.5
 
 
-@torch.no_grad()
-def predict_logits(model: Any, inputs: GraphInputs, grouping: Grouping) -> torch.Tensor:
-    """Logits of all nodes, with the given groups and without dropout."""
-    model.eval()
-    return model(inputs, grouping.group.to(inputs.device), None)
-
-
-def evaluation(model: Any, inputs: GraphInputs, split: Split, grouping: Grouping) -> dict[str, Any]:
-    """Everything that is reported of a trained model.
+def evaluation(
+    model: Any, inputs: GraphInputs, split: Split, grouping: Grouping, logits: torch.Tensor
+) -> dict[str, Any]:
+    """Everything that is reported of a trained model that gives all nodes these logits.
 
     Accuracy per group is shown twice: by NC of the true labels, which says where the model is
     right, and by the estimated groups, which the model was run with. Labels of test nodes enter
     nothing else.
     """
-    logits = predict_logits(model, inputs, grouping)
     parts = {"train": split.train, "val": split.val, "test": split.test}
     nodes = {name: torch.from_numpy(part.copy()).to(logits.device) for name, part in parts.items()}
     report = split_report(split, inputs.graph)

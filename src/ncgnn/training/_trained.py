@@ -17,8 +17,9 @@ from ncgnn.graph._fingerprint import fingerprint
 from ncgnn.nn._grouping import Grouper, GroupingRule
 from ncgnn.training import _folder as names
 from ncgnn.training._environment import environment
-from ncgnn.training._evaluation import evaluation, predict_logits
+from ncgnn.training._evaluation import evaluation
 from ncgnn.training._folder import RunFolder
+from ncgnn.training._shares import ShareCorrection
 from ncgnn.training._tensors import write_tensors
 
 if TYPE_CHECKING:
@@ -76,12 +77,25 @@ class TrainedModel:
 
     def evaluate(self) -> dict[str, Any]:
         """Scores and accuracy per group, as ``result.json`` holds them."""
-        return evaluation(self.model, self.inputs, self.split, self.grouping)
+        found = (self.model, self.inputs, self.split, self.grouping)
+        return evaluation(*found, logits=self.logits())
+
+    @torch.no_grad()
+    def logits(self) -> torch.Tensor:
+        """Logits of all nodes, without dropout, for the class shares of the configuration."""
+        self.model.eval()
+        inputs, config = self.inputs, self.config.training
+        logits = self.model(inputs, self.grouping.group.to(inputs.device), None)
+        train, val = (
+            torch.from_numpy(part.copy()).to(inputs.device)
+            for part in (self.split.train, self.split.val)
+        )
+        correction = ShareCorrection.of(config.class_shares, inputs, train, val)
+        return logits if correction is None else correction(logits)
 
     def probabilities(self) -> NDArray[np.float64]:
         """Probability of every class for every node [n, classes]."""
-        logits = predict_logits(self.model, self.inputs, self.grouping)
-        return torch.softmax(logits.double(), dim=1).cpu().numpy()
+        return torch.softmax(self.logits().double(), dim=1).cpu().numpy()
 
     def predictions(self) -> dict[str, NDArray[Any]]:
         """One column per fact about a node.
