@@ -201,7 +201,7 @@ class WithAttention(OneRow):
 @pytest.mark.parametrize("layer", [OneRow, WithAttention])
 def test_a_layer_that_gives_something_else_is_refused(layer, separation):
     model = model_for(16, backbone=layer, separation=separation)
-    with pytest.raises(InputError, match="one row per node is wanted"):
+    with pytest.raises(InputError, match="one row of 'hidden' numbers per node"):
         model(drawn_graph(0).inputs())
 
 

@@ -109,6 +109,22 @@ def test_without_rates_training_is_evaluation():
     assert torch.equal(model(inputs, group, DropoutKey(0, 0)), model(inputs, group))
 
 
+def test_the_readout_has_a_dropout_rate_of_its_own():
+    drawn = drawn_graph(0)
+    model = model_for(16, dropout=(0.0, 0.0), readout_dropout=0.9)
+    group, _ = groups_of(drawn.num_nodes)["mixed"]
+    inputs = drawn.inputs()
+    assert not torch.allclose(model(inputs, group, DropoutKey(0, 0)), model(inputs, group))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"hidden": 0}, {"dropout": ()}, {"dropout": (0.5, 1.0)}, {"readout_dropout": -0.1}]
+)
+def test_arguments_are_checked_when_the_model_is_made(wrong):
+    with pytest.raises(InputError, match="dropout"):
+        SeparatedGNN(4, 3, **({"hidden": 8} | wrong))
+
+
 def test_groups_have_dropout_rates_of_their_own():
     drawn = drawn_graph(0, sparse=False)
     inputs = drawn.inputs()

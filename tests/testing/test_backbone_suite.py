@@ -148,19 +148,30 @@ def test_three_groups_pass():
 
 
 class Unseeded(MLP):
-    def forward(self, inputs, group=None, key=None):
-        logits = super().forward(inputs, group, None)
+    def forward(self, inputs, group=None, key=None, nodes=None):
+        logits = super().forward(inputs, group, None, nodes)
         return logits if key is None else nn.functional.dropout(logits, 0.5, training=True)
+
+
+class Everywhere(MLP):
+    def forward(self, inputs, group=None, key=None):
+        return super().forward(inputs, group, key)
+
+
+class Backwards(MLP):
+    def forward(self, inputs, group=None, key=None, nodes=None):
+        return super().forward(inputs, group, key, None if nodes is None else nodes.flip(0))
 
 
 class Stale(MLP):
     kept = None
 
-    def forward(self, inputs, group=None, key=None):
+    def forward(self, inputs, group=None, key=None, nodes=None):
         if group is not None and self.kept is None:
             self.kept = group
         logits = super().forward(inputs, group, key)
-        return logits if self.kept is None else logits + self.kept[:, None]
+        logits = logits if self.kept is None else logits + self.kept[:, None]
+        return logits if nodes is None else logits[nodes]
 
 
 class Idle(MLP):
@@ -174,6 +185,8 @@ class Idle(MLP):
     [
         (Unseeded, "two calls with the same key give different logits"),
         (Stale, "groups of an earlier call"),
+        (Everywhere, "asked for some nodes, failed"),
+        (Backwards, "does not give their rows in order"),
         (Idle, "no gradient reaches the parameter 'idle'"),
     ],
 )

@@ -60,6 +60,14 @@ def test_known_labels_replace_predictions_of_training_nodes(digits):
     labels = trainer._pseudo_labels(logits)
     assert torch.equal(labels[trainer.train], trainer.inputs.labels[trainer.train])
     assert not labels[trainer.test].any()
+    assert not labels[trainer.val].any()
+    record = trainer.epoch()
+    assert record["mean_nc"] == 0, "the groups of an epoch are those that were in force in it"
+    predictions = trainer.logits(trainer.state.best_grouping).argmax(1)
+    assert not torch.equal(predictions[trainer.train], trainer.inputs.labels[trainer.train])
+    predictions[trainer.train] = trainer.inputs.labels[trainer.train]
+    expected = Grouper(digits, trainer.model.rule)(predictions)
+    torch.testing.assert_close(trainer.state.grouping.confusion, expected.confusion)
 
 
 def test_the_best_epoch_comes_back_with_the_groups_in_force_then(digits):
@@ -144,6 +152,12 @@ def test_a_loss_that_explodes_is_one_clear_error(digits):
     )
     with pytest.raises(TrainingError, match="learning_rate"):
         trainer_of(graph, epochs=20, learning_rate=10.0).run()
+
+
+@pytest.mark.parametrize("settings", [{"learning_rate": 1e20}, {"learning_rate": 3e38}])
+def test_weights_that_overflow_are_one_clear_error(digits, settings):
+    with pytest.raises(TrainingError, match="lower learning_rate"):
+        trainer_of(digits, epochs=3, **settings).run()
 
 
 def test_a_split_without_validation_nodes_is_refused(digits):

@@ -121,6 +121,12 @@ def test_a_bad_option_is_named(settings, message):
         make_config(dataset="digits", settings=settings)
 
 
+@pytest.mark.parametrize("option", ["learning_rate", "weight_decay"])
+def test_infinite_steps_are_refused(option):
+    with pytest.raises(InputError, match=option):
+        make_config(dataset="digits", settings={option: float("inf")})
+
+
 def test_unknown_models_and_missing_graphs_are_named():
     with pytest.raises(UnknownNameError, match="ncgcn"):
         make_config(dataset="digits", model="ncgc")

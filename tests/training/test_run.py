@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 import torch
 from tiny import tiny_config
+from torch import nn
+from torch_geometric.nn import GATConv, MessagePassing
 
 import ncgnn
 from ncgnn.data import Split
 from ncgnn.errors import InputError, NcgnnWarning
+from ncgnn.graph import as_graph
+from ncgnn.nn import _models, register_backbone
 from ncgnn.training import DamagedFileError, RunFolder, load_run, train_run
 
 COMPARED = ("metrics.jsonl", "result.json", "weights.safetensors", "config.toml", "split.json")
@@ -146,6 +150,96 @@ def test_a_graph_that_changed_is_not_silently_continued_on(tmp_path):
     labels[0] = 1 - labels[0]
     with pytest.raises(InputError, match="has changed"):
         train_run(tiny_config(), tmp_path, graph=graph.with_labels(labels))
+
+
+def with_masks(shift):
+    """The digits with masks of their own, which begin at some node."""
+    data = ncgnn.load("digits").to_pyg()
+    part = torch.arange(data.num_nodes).roll(shift) % 5
+    data.train_mask, data.val_mask, data.test_mask = part < 3, part == 3, part == 4
+    return as_graph(data)
+
+
+def test_masks_that_changed_are_not_silently_continued_on(tmp_path):
+    config = tiny_config(split="published")
+    with pytest.raises(InterruptedRunError):
+        train_run(
+            config,
+            tmp_path,
+            graph=with_masks(0),
+            on_epoch=interrupt_at(3),
+            checkpoint_seconds=0,
+        )
+    with pytest.raises(InputError, match="published split of digits has changed"):
+        train_run(config, tmp_path, graph=with_masks(1))
+    assert train_run(config, tmp_path, graph=with_masks(0)).fresh
+    with pytest.raises(InputError, match="published split of digits has changed"):
+        train_run(config, tmp_path, graph=with_masks(1))
+
+
+@pytest.mark.parametrize("name", ["environment.json", "split.json"])
+@pytest.mark.parametrize("damage", ["cut", "remove"])
+def test_a_checkpoint_of_unknown_origin_is_not_continued_from(undisturbed, tmp_path, name, damage):
+    with pytest.raises(InterruptedRunError):
+        train_run(tiny_config(), tmp_path, on_epoch=interrupt_at(3), checkpoint_seconds=0)
+    path = tmp_path / tiny_config().name / name
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:40])
+    else:
+        path.unlink()
+    with pytest.warns(NcgnnWarning, match="starts anew"):
+        again = train_run(tiny_config(), tmp_path)
+    assert contents(again.folder) == contents(undisturbed.folder)
+
+
+def test_other_source_code_is_told(tmp_path):
+    with pytest.raises(InterruptedRunError):
+        train_run(tiny_config(), tmp_path, on_epoch=interrupt_at(3), checkpoint_seconds=0)
+    path = tmp_path / tiny_config().name / "environment.json"
+    stored = json.loads(path.read_text())
+    assert len(stored["code_sha256"]) == 64
+    path.write_text(json.dumps(stored | {"code_sha256": "0"}))
+    with pytest.warns(NcgnnWarning, match="code_sha256: 0 then"):
+        train_run(tiny_config(), tmp_path)
+
+
+def test_scaling_and_precision_are_heeded(tmp_path):
+    run = train_run(tiny_config(scaling="row", precision="float64", epochs=2), tmp_path)
+    trained = load_run(run.folder)
+    weights = trained.model.state_dict().values()
+    assert all(value.dtype == torch.float64 for value in weights if value.is_floating_point())
+    sums = trained.inputs.dense_features.sum(1)
+    torch.testing.assert_close(sums, torch.ones_like(sums))
+
+
+def test_layers_with_dropout_of_their_own_resume_exactly(tmp_path, own_layers):
+    own_layers("ncdropping", lambda width, hidden: GATConv(width, hidden, dropout=0.5))
+    config = tiny_config("ncdropping", epochs=6)
+    whole = train_run(config, tmp_path / "a")
+    with pytest.raises(InterruptedRunError):
+        train_run(config, tmp_path / "b", on_epoch=interrupt_at(3), checkpoint_seconds=0)
+    assert contents(train_run(config, tmp_path / "b").folder) == contents(whole.folder)
+
+
+def test_weights_in_any_layout_can_be_written(tmp_path, own_layers):
+    class Transposed(MessagePassing):
+        def __init__(self, width, hidden):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(hidden, width).t())
+
+        def forward(self, x, edge_index):
+            return self.propagate(edge_index, x=x @ self.weight)
+
+    own_layers("nctransposed", Transposed)
+    run = train_run(tiny_config("nctransposed", epochs=2), tmp_path)
+    assert load_run(run.folder).evaluate()["scores"] == run.result["scores"]
+
+
+@pytest.fixture
+def own_layers(monkeypatch):
+    """Registers backbones that are forgotten after the test."""
+    monkeypatch.setattr(_models, "_REGISTERED", {})
+    return register_backbone
 
 
 def test_another_environment_is_told(tmp_path):

@@ -33,6 +33,7 @@ class Cell:
         data_dir: Folder with npz files.
         threads: Number of threads that train it.
         graph_sha256: Hash of the graph that it is trained on.
+        split_sha256: Hash of its split.
     """
 
     config: RunConfig
@@ -40,6 +41,7 @@ class Cell:
     data_dir: Path | None = None
     threads: int = 1
     graph_sha256: str = ""
+    split_sha256: str = ""
 
     @property
     def name(self) -> str:
@@ -80,7 +82,7 @@ def status(cell: Cell) -> Status:
     """Where a cell stands; a finished one is finished only if every file is as it was written.
 
     Raises:
-        InputError: Its graph has changed since it was trained.
+        InputError: Its graph or split has changed since it was trained.
     """
     folder = cell.folder
     if folder.is_done():
@@ -88,7 +90,7 @@ def status(cell: Cell) -> Status:
             folder.check()
         except NcgnnError:
             return "interrupted"
-        check_same_graph(folder, cell.config, cell.graph_sha256)
+        check_same_graph(folder, cell.config, cell.graph_sha256, cell.split_sha256)
         return "finished"
     if (folder / ERROR).is_file():
         # What was wrong with the input may have been put right since.

@@ -119,18 +119,21 @@ def _cells(
     place = None if data_dir is None else Path(data_dir).expanduser().resolve()
     root = runs.expanduser().resolve()
     hashes: dict[str, str] = {}
+    splits: dict[tuple[str, str, int], str] = {}
     for dataset in dict.fromkeys(config.data.dataset for config in configs):
         graph = load(dataset, place)
         hashes[dataset] = fingerprint(graph)
         mine = [config for config in configs if config.data.dataset == dataset]
-        for split, seed in {c.data.split: c.split_seed for c in mine}.items():
-            make_split(graph, split, seed, warn=False)
+        for key in dict.fromkeys(_split_of(config) for config in mine):
+            splits[key] = make_split(graph, *key[1:], warn=False).sha256
     for device in {config.training.device for config in configs}:
         checked_device(device)
-    return {
-        config.name: Cell(config, root, place, threads, hashes[config.data.dataset])
-        for config in configs
-    }
+    found = [(c, hashes[c.data.dataset], splits[_split_of(c)]) for c in configs]
+    return {c.name: Cell(c, root, place, threads, graph, split) for c, graph, split in found}
+
+
+def _split_of(config: RunConfig) -> tuple[str, str, int]:
+    return config.data.dataset, config.data.split, config.split_seed
 
 
 def _sweep_result(

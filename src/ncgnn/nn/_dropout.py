@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from torch.autograd.function import once_differentiable
 
 from ncgnn._compile import compiled, even_blocks, over_blocks
 from ncgnn.errors import InputError
@@ -132,7 +133,10 @@ class _ReluDropout(torch.autograd.Function):
         return result
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *gradients: torch.Tensor
+    ) -> tuple[torch.Tensor | None, ...]:
         (result,) = ctx.saved_tensors
         gradient = gradients[0]
         if gradient.device.type != "cpu":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
+from torch.autograd.function import once_differentiable
 
 from ncgnn._compile import compiled, even_blocks, over_blocks
 from ncgnn.graph._sparse_backend import empty
@@ -61,7 +62,10 @@ class _Mixed(torch.autograd.Function):
         return result
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *gradients: torch.Tensor
+    ) -> tuple[torch.Tensor | None, ...]:
         result, weights, *parts = ctx.saved_tensors
         to_parts = [empty(tuple(part.shape), part) for part in parts]
         to_weights = torch.empty_like(weights)

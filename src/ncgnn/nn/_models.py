@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -113,6 +114,10 @@ def register_backbone(name: str, constructor: LayerConstructor) -> type[Any]:
     Returns:
         The model's class.
     """
+    if re.fullmatch(r"[\w.-]*\w", name) is None:
+        raise InputError(
+            f"a model's name is made of letters, digits, '-', '_' and '.', not '{name}'."
+        )
     if name in BY_NAME or name in _REGISTERED:
         raise InputError(f"there is a model '{name}' already; choose another name.")
     fields = {"constructor": staticmethod(constructor), "__doc__": f"Separated {name}."}

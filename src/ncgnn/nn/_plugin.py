@@ -93,7 +93,7 @@ class ConvBackbone(Backbone):
         given: ConvInput = channel.first
         if not len(channel.sources):
             return self._nobody(given.edges, layer)
-        return _kept(_checked(layer(given.x, given.edges), given.x), given.keep)
+        return _kept(self._checked(layer(given.x, given.edges), given.x), given.keep)
 
     def second(self, layer: Any, channel: Channel, hidden: torch.Tensor) -> torch.Tensor:
         """The layer on hidden features; rows that the channel has none for are zero."""
@@ -103,7 +103,18 @@ class ConvBackbone(Backbone):
         if given.gather is not None:
             padded = torch.cat([hidden, hidden.new_zeros(1, hidden.shape[1])])
             hidden = padded.index_select(0, given.gather)
-        return _kept(_checked(layer(hidden, given.edges), hidden), given.keep)
+        return _kept(self._checked(layer(hidden, given.edges), hidden), given.keep)
+
+    def _checked(self, output: Any, given: torch.Tensor | None) -> torch.Tensor:
+        wanted = [0 if given is None else len(given), self.hidden]
+        if not isinstance(output, torch.Tensor) or list(output.shape) != wanted:
+            is_tensor = isinstance(output, torch.Tensor)
+            found = list(output.shape) if is_tensor else type(output).__name__
+            raise InputError(
+                f"backbone: the layer gave {found} instead of {wanted}, one row of 'hidden' "
+                "numbers per node; heads that are put side by side must share that width."
+            )
+        return output
 
     def _nobody(self, edges: torch.Tensor, layer: nn.Module) -> torch.Tensor:
         """What a layer that may not know how to handle no node at all would give."""
@@ -186,13 +197,3 @@ class ConvChannels:
 
 def _kept(output: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
     return output if keep is None else output.index_select(0, keep)
-
-
-def _checked(output: Any, given: torch.Tensor | None) -> torch.Tensor:
-    if not isinstance(output, torch.Tensor) or given is None or len(output) != len(given):
-        shape = list(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
-        raise InputError(
-            f"backbone: the layer gave {shape} for {0 if given is None else len(given)} nodes; "
-            "one row per node is wanted."
-        )
-    return output

@@ -10,7 +10,7 @@ from torch import nn
 from ncgnn.errors import InputError
 from ncgnn.nn._backbones import LinearBackbone
 from ncgnn.nn._channels import check_separation
-from ncgnn.nn._dropout import relu_dropout, training_key
+from ncgnn.nn._dropout import check_rate, relu_dropout, training_key
 from ncgnn.nn._inputs import as_inputs, checked_group
 from ncgnn.nn._mixing import mixed_relu_dropout
 from ncgnn.nn._plugin import ConvBackbone
@@ -78,6 +78,10 @@ class SeparatedGNN(nn.Module):
     ) -> None:
         super().__init__()
         check_separation(separation)
+        if hidden < 1 or not dropout:
+            raise InputError("hidden must be at least 1, and dropout hold one rate per group.")
+        for rate in (*dropout, readout_dropout):
+            check_rate(rate)
         self.separation: Separation = separation
         self.dropout, self.readout_dropout = tuple(dropout), readout_dropout
         self.activation = activation

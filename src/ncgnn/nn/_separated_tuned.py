@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import nn
 
 from ncgnn.nn._dropout import relu_dropout, training_key
@@ -45,6 +45,12 @@ class SeparatedTunedOptions(SeparatedOptions):
     norm: Norm = "layer"
     residual: bool = True
     raw: bool = True
+
+    @model_validator(mode="after")
+    def _readout_dropout_has_a_place(self) -> Self:
+        if self.readout_dropout and not self.raw:
+            raise ValueError("readout_dropout: it acts on mixed-in raw features; set raw = true")
+        return self
 
 
 class SeparatedTunedGNN(nn.Module):

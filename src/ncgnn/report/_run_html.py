@@ -12,6 +12,7 @@ from ncgnn.report._run_words import (
     RunFacts,
     about_rows,
     config_rows,
+    corrected_shares,
     environment_rows,
     evaluated_part,
     group_table,
@@ -52,11 +53,11 @@ def run_page(run: RunFacts, pictures: Mapping[str, bytes]) -> str:
         _texts(table((), about_rows(run))),
         "<h2>Scores</h2>",
         _numbers(table(*score_table(run))),
-        f"<p>{escape(unseen_classes(result))}</p>",
+        f"<p>{escape(unseen_classes(result))} {escape(corrected_shares(run))}</p>",
         "<h2>Training</h2>",
         image(pictures["curves"], "Loss and accuracy per epoch"),
-        "<p>The training loss is that of the step, with dropout; all else is measured without. The "
-        "best epoch is the first with the highest validation accuracy.</p>",
+        "<p>Training loss and accuracy are those of the step, with dropout; all else is measured "
+        "without. The best epoch is the first with the highest validation accuracy.</p>",
         *(_groups(run, pictures["interplay"]) if "interplay" in pictures else ()),
         "<h2>Where is the model right?</h2>",
         image(pictures["groups"], "Accuracy by true Neighborhood Confusion and by homophily"),

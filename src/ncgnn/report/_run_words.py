@@ -122,11 +122,21 @@ def unseen_classes(result: Mapping[str, Any]) -> str:
     return f"Never evaluated, for no validation or test node has it: {noun} {', '.join(unseen)}."
 
 
+def corrected_shares(run: RunFacts) -> str:
+    """A sentence about answers that are meant for other class shares than the training nodes'."""
+    if run.config.get("training", {}).get("class_shares", "train") == "train":
+        return ""
+    return (
+        "Answers are corrected for the class shares of validation nodes, whose labels therefore "
+        "had a part in them: of the scores, those of test nodes are the unbiased ones."
+    )
+
+
 def group_table(run: RunFacts) -> tuple[Row, list[Row]]:
     """The groups that were in force in the best epoch, with α and accuracy."""
     result = run.result
     _, part = evaluated_part(result)
-    sizes, alpha = result["group_sizes"], result["alpha"]
+    sizes, alpha = result["group_sizes"], result.get("alpha") or [None]
     by_group = {record["part"]: record for record in result["accuracy_by_group"]}
     rows: list[Row] = []
     for group, name in enumerate(group_names(len(sizes), measure_name(run.config))):

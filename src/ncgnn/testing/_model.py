@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ncgnn.nn import DropoutKey
-from ncgnn.testing._cases import built, close, logits_of, random_case, require
+from ncgnn.testing._cases import attempt, built, close, logits_of, random_case, require
 
 if TYPE_CHECKING:
     from ncgnn.testing._cases import GraphModelBuilder, ModelBuilder
@@ -24,12 +24,12 @@ def check_model(
     per_graph: bool = False,
     ordered: bool = False,
 ) -> None:
-    """Check a model that is called as ``model(inputs, group, key)``.
+    """Check a model that is called as ``model(inputs, group, key, nodes)``.
 
     It must give logits of the right shape and precision for every group vector, also where groups
-    are empty; repeat them exactly for the same key; rename them when nodes are renamed; let
-    gradients reach all of its parameters; survive a round trip of its ``state_dict``; work without
-    gradients; and keep nothing of earlier groups.
+    are empty, and for given nodes their rows alone, in order; repeat them exactly for the same key;
+    rename them when nodes are renamed; let gradients reach all of its parameters; survive a round
+    trip of its ``state_dict``; work without gradients; and keep nothing of earlier groups.
 
     Args:
         build: Called as ``build(num_features, num_classes)``; gives a torch module. Where that has
@@ -84,6 +84,7 @@ def check_everything(case: ModelCase) -> None:
     groups = int(getattr(case.model(), "num_groups", 2))
     _check_precisions(case, groups)
     _check_repetition(case, groups)
+    _check_selection(case, groups)
     _check_memory(case, groups)
     _check_state(case, groups)
     if not case.ordered:
@@ -112,6 +113,20 @@ def _check_repetition(case: ModelCase, groups: int) -> None:
         found = logits_of(case.where, model, inputs, drawn.group, None)
     require(not found.requires_grad, case.where, "logits want gradients under torch.no_grad().")
     require(close(found, expected), case.where, "logits change under torch.no_grad().")
+
+
+def _check_selection(case: ModelCase, groups: int) -> None:
+    drawn, model = random_case(case.seed, groups), case.model()
+    inputs, nodes = drawn.inputs(), torch.tensor([9, 2, 13, 0, 5])
+    for key in (None, _KEY):
+        everyone = logits_of(case.where, model, inputs, drawn.group, key)
+
+        def given_nodes(key: DropoutKey | None = key) -> Any:
+            return model(inputs, drawn.group, key, nodes)
+
+        found = attempt(case.where, "the model, asked for some nodes,", given_nodes)
+        same = found.shape == everyone[nodes].shape and close(found, everyone[nodes])
+        require(same, case.where, "asked for some nodes, it does not give their rows in order.")
 
 
 def _check_memory(case: ModelCase, groups: int) -> None:

@@ -5,6 +5,8 @@ step on the training nodes and validates. Whenever validation accuracy reaches a
 model's predictions become pseudo-labels of all nodes, NC is counted among them, and the groups
 follow from it. Training ends after ``epochs`` epochs, or after ``patience`` epochs without a new
 high. What counts is the model of the best epoch together with the groups in force in that epoch.
+The first epoch always is a new high, also with an accuracy of 0, which the paper's comparison with
+0 would not call one.
 
 A model without groups is trained by the same loop; nothing is regrouped then. A model may declare
 groups of parameters, a further loss and stages of training, see :mod:`ncgnn.nn._protocol`.
@@ -189,6 +191,7 @@ class Trainer:
             record |= self._groups_in_force()
         if record["val_accuracy"] > state.best_accuracy:
             logits = self.logits(state.grouping) if everyone is None else everyone
+            self._require_finite(bool(logits.isfinite().all()), "the logits are not finite")
             if len(self.test):
                 record["test_accuracy"] = self._share_right(logits[self.test], self.test)
             state.best_accuracy, state.best_epoch = record["val_accuracy"], state.epoch
@@ -211,11 +214,7 @@ class Trainer:
         self.optimizer.step()
         increment_version(list(self.model.parameters()))
         value = float(loss.detach())
-        if not math.isfinite(value):
-            raise TrainingError(
-                f"the loss is {value} in epoch {self.state.epoch}; lower learning_rate, or look "
-                "for huge values in the features."
-            )
+        self._require_finite(math.isfinite(value), f"the loss is {value}")
         return {"loss": value, "train_accuracy": self._share_right(logits, self.train)}
 
     def _seed_torch(self, place: int) -> DropoutKey:
@@ -267,7 +266,16 @@ class Trainer:
         alpha = getattr(self.model, "alpha", None)
         if alpha is not None:
             record["alpha"] = [float(a) for a in alpha.detach()]
+            finite = all(math.isfinite(a) for a in record["alpha"])
+            self._require_finite(finite, "the weights are not finite")
         return record
+
+    def _require_finite(self, holds: bool, what: str) -> None:
+        if not holds:
+            raise TrainingError(
+                f"{what} in epoch {self.state.epoch}; lower learning_rate, or look for huge values "
+                "in the features."
+            )
 
     def _share_right(self, logits: torch.Tensor, nodes: torch.Tensor) -> float:
         right = logits.argmax(1) == self.inputs.labels.index_select(0, nodes)

@@ -18,8 +18,8 @@ from pydantic import (
 from ncgnn.nn._inputs import FeatureScaling
 from ncgnn.training._shares import ClassShares
 
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 PACKAGES = ("ncgnn", "torch", "torch_geometric", "numpy", "scipy", "numba")
@@ -20,6 +23,7 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "machine": platform.machine(),
         "packages": {name: _version(name) for name in PACKAGES},
+        "code_sha256": _code_sha256(),
         "torch_threads": torch.get_num_threads(),
         "kernel_threads": thread_count(),
         "cuda": torch.version.cuda,
@@ -41,6 +45,17 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
         if then.get(name) != packages[name]
     ]
     return changed
+
+
+@cache
+def _code_sha256() -> str:
+    """A hash of this package's source as this process first saw it."""
+    root = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root).as_posix()} ".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def _version(name: str) -> str | None:

@@ -6,7 +6,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.data import Split, make_split
+from ncgnn.data import Split, make_split, split_families
 from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.graph import as_graph
 from ncgnn.training._algorithm import Trainer
@@ -58,6 +58,8 @@ def fit(
             stacklevel=2,
         )
     family = split.family if isinstance(split, Split) else split
+    if isinstance(split, Split) and family not in split_families():
+        family = "custom"
     config = make_config(
         dataset=graph.name, model=model, split=family, seed=seed, device=device, settings=settings
     )

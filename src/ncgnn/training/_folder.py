@@ -11,7 +11,7 @@
 ``timing.json``         how long it took
 ``graph.npz``           the graph, where a model that was fitted in Python was saved
 ``error.json``          what a run of a sweep failed with
-``done.json``           the checksums of all these, written last
+``done.json``           the checksums of all that the result rests on, written last
 ======================  =======================================================================
 """
 

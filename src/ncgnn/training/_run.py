@@ -114,7 +114,8 @@ def _finished(folder: RunFolder, config: RunConfig, graph: Graph) -> RunResult |
     """The result of a finished run; None if its files are damaged, so that it is trained again."""
     try:
         result = finished_run(folder)
-        check_same_graph(folder, config, fingerprint(graph))
+        split = make_split(graph, config.data.split, config.split_seed, warn=False)
+        check_same_graph(folder, config, fingerprint(graph), split.sha256)
         (folder / names.CHECKPOINT).unlink(missing_ok=True)
     except DamagedFileError as error:
         warnings.warn(f"{error} It is trained again now.", NcgnnWarning, stacklevel=3)
@@ -144,18 +145,24 @@ class _Job:
         """Write what the run starts from, or check that a continued one starts from the same."""
         folder, graph_hash = self.folder, fingerprint(self.graph)
         now = environment() | {"graph_sha256": graph_hash}
-        if (folder / names.CHECKPOINT).is_file() and (folder / names.ENVIRONMENT).is_file():
-            check_same_graph(folder, self.config, graph_hash)
-            changed = differences(folder.read_json(names.ENVIRONMENT), now)
-            if changed:
-                warnings.warn(
-                    f"{folder.path} continues in another environment, so its numbers may differ "
-                    f"in the last digits ({'; '.join(changed)}).",
-                    NcgnnWarning,
-                    stacklevel=4,
-                )
-        else:
+        before: dict[str, Any] | None = None
+        if (folder / names.CHECKPOINT).is_file():
+            try:
+                before = folder.read_json(names.ENVIRONMENT)
+                check_same_graph(folder, self.config, graph_hash, self.split.sha256)
+            except DamagedFileError as error:  # what the checkpoint belongs to is not known
+                warnings.warn(f"{error} Training starts anew.", NcgnnWarning, stacklevel=4)
+                (folder / names.CHECKPOINT).unlink()
+                before = None
+        if before is None:
             folder.write_json(names.ENVIRONMENT, now)
+        elif changed := differences(before, now):
+            warnings.warn(
+                f"{folder.path} continues in another environment, so its numbers may differ "
+                f"in the last digits ({'; '.join(changed)}).",
+                NcgnnWarning,
+                stacklevel=4,
+            )
         folder.write_config(self.config)
         self.split.save(folder / names.SPLIT)
 
@@ -192,6 +199,8 @@ class _Job:
                     raise KeyboardInterrupt
 
             self.trainer.run(after_epoch, keeps_weights=True)
+            stream.flush()
+            os.fsync(stream.fileno())
             self.seconds = before + time.perf_counter() - started
 
     def _resume(self) -> list[Record]:
@@ -221,11 +230,21 @@ class _Job:
         write_outcome(self.folder, TrainedModel(trainer.model, self.inputs, *found))
 
 
-def check_same_graph(folder: RunFolder, config: RunConfig, graph_hash: str) -> None:
-    """Complain if a run was begun on another graph."""
-    if folder.read_json(names.ENVIRONMENT).get("graph_sha256") != graph_hash:
+def check_same_graph(
+    folder: RunFolder, config: RunConfig, graph_hash: str, split_hash: str
+) -> None:
+    """Complain if a run was begun on another graph, or on another split of it.
+
+    Raises:
+        DamagedFileError: What it was begun on is no longer known.
+        InputError: It was another one.
+    """
+    same_graph = folder.read_json(names.ENVIRONMENT).get("graph_sha256") == graph_hash
+    if not same_graph or folder.read_json(names.SPLIT).get("sha256") != split_hash:
+        data = config.data
+        what = f"the {data.split} split of {data.dataset}" if same_graph else data.dataset
         raise InputError(
-            f"{config.data.dataset} has changed since {folder.path} was begun; remove that folder, "
+            f"{what} has changed since {folder.path} was begun; remove that folder, "
             "or name another with --runs."
         )
 

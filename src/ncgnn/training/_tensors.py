@@ -26,7 +26,7 @@ def write_tensors(
     """Write tensors and a JSON record about them."""
     from safetensors.torch import save
 
-    plain = {name: value.detach().cpu().clone() for name, value in tensors.items()}
+    plain = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
     # One entry only: safetensors writes several in any order, and equal runs are equal files.
     said = dict(about)
     record = {"ncgnn": json.dumps({"about": said, "sha256": _digest(plain, said)})}

@@ -114,7 +114,7 @@ class TrainedModel:
             "predicted": predicted,
             "confidence": probabilities.max(1),
             "nc": grouping.confusion.numpy(),
-            "group": _group_names(grouping.group.numpy(), self.model.rule),
+            "group": _group_names(grouping.group.numpy(), self._rule),
         }
         if graph.class_names is not None:
             columns["predicted_class"] = np.array(graph.class_names)[predicted]
@@ -144,8 +144,12 @@ class TrainedModel:
         folder.mark_done()
         return folder.path
 
+    @property
+    def _rule(self) -> GroupingRule | None:
+        return getattr(self.model, "rule", None)
+
     def _grouping_of(self, predicted: NDArray[Any]) -> Grouping:
-        if self.model.rule is not None:
+        if self._rule is not None:
             return self.grouping
         grouper = Grouper(self.graph, GroupingRule(), self.graph.num_classes)
         return grouper(torch.from_numpy(predicted))
