@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 
 import pyarrow.parquet as pq
 import pytest
@@ -13,6 +14,9 @@ from typer.testing import CliRunner
 
 import ncgnn
 from ncgnn.cli import app
+from ncgnn.experiments import grid
+from ncgnn.graph import Graph
+from ncgnn.training import train_run
 
 QUICK = ["--set", "hidden=16", "--set", "epochs=6"]
 
@@ -47,7 +51,7 @@ def test_the_same_command_again_only_prints(trained):
     before = {p: p.stat().st_mtime_ns for p in runs.rglob("*") if p.name != ".lock"}
     again = run("train", "--dataset", "digits", *QUICK, "--seeds", 2, "--runs", runs, "--json")
     assert again.exit_code == 0
-    assert len(json.loads(again.stdout)) == 2
+    assert len(json.loads(again.stdout)["runs"]) == 2
     assert {p: p.stat().st_mtime_ns for p in runs.rglob("*") if p.name != ".lock"} == before
 
 
@@ -108,10 +112,59 @@ def test_a_toml_file_and_tensorboard(tmp_path):
     assert run("evaluate", folder).exit_code == 0
 
 
+def test_a_dry_run_prints_the_configuration_and_trains_nothing(tmp_path):
+    done = run("train", "--dataset", "pubmed", "--dry-run", "--runs", tmp_path / "runs")
+    assert done.exit_code == 0
+    assert tomllib.loads(done.stdout)["model"]["dropout"] == [0.4, 0.3]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_one_configuration_file_is_enough(tmp_path):
+    done = run("train", "--config", "a.toml", "--config", "b.toml", "--dataset", "digits")
+    assert done.exit_code == 2
+    assert "one file only" in done.stderr
+
+
+def test_a_resumed_run_says_so_and_warnings_are_one_line(tmp_path):
+    config = tmp_path / "mine.toml"
+    config.write_text('[model]\nname = "gcn"\nhidden = 8\n[training]\nepochs = 5\n')
+    arguments = ["train", "--config", config, "--dataset", "digits", "--runs", tmp_path / "runs"]
+    (chosen,) = grid(["digits"], config=config)
+
+    def interrupt(record):
+        if record["epoch"] == 2:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        train_run(chosen, tmp_path / "runs", on_epoch=interrupt, checkpoint_seconds=0)
+    assert "goes on after epoch 1" in run(*arguments).stderr
+    other = run(*arguments, "--model", "mlp").stderr
+    assert f"warning: {config}: [model] is for gcn and is not used for mlp.\n" in other
+
+
+def test_edges_of_ones_own_graph_are_remarked_on(tmp_path):
+    graph = ncgnn.generate(60, 120, classes=2, features=4, seed=0)
+    edges = graph.edge_index()
+    for name, kept, words in (
+        ("oneway", edges[:, edges[0] < edges[1]], "oneway is directed"),
+        ("bare", edges[:, :0], "bare has no edges"),
+        ("both", edges, "val"),
+    ):
+        made = Graph.from_edge_index(kept, labels=graph.labels, features=graph.features)
+        ncgnn.save(made, tmp_path / f"{name}.npz")
+        done = run(
+            *("train", "--dataset", tmp_path / f"{name}.npz", "--model", "gcn"),
+            *("--set", "epochs=1", "--set", "hidden=4", "--runs", tmp_path / "runs"),
+        )
+        assert words in done.stderr
+        assert ("is directed" in done.stderr) == (name == "oneway")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["train"], "--dataset"),
+        (["train", "--dataset", "digits", "--model", "ncgcn,gcn", "--set", "hops=1"], ", gcn: "),
         (["train", "--dataset", "digitz"], "digits"),
         (["train", "--dataset", "digits", "--model", "ncgc"], "ncgcn"),
         (["train", "--dataset", "digits", "--set", "foo=1"], "model.foo"),

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, issparse
 from ncgnn.data._arrays import GraphArrays
 from ncgnn.data._checks import content_sha256
 from ncgnn.data._npz import read_npz, write_npz
-from ncgnn.errors import DataNotFoundError, InputError
+from ncgnn.errors import DataNotFoundError, InputError, NcgnnWarning
 
 SMALL = settings(deadline=None, max_examples=60)
 
@@ -265,3 +265,10 @@ def test_equal_arrays_give_equal_bytes_whatever_their_layout(tmp_path):
     write_npz(tmp_path / "first.npz", first)
     write_npz(tmp_path / "second.npz", second)
     assert (tmp_path / "first.npz").read_bytes() == (tmp_path / "second.npz").read_bytes()
+
+
+def test_arrays_that_may_be_meant_otherwise_are_named(tmp_path):
+    path = tmp_path / "mine.npz"
+    save(path, plain_members() | {"train_mask": np.ones(3, dtype=bool), "note": np.zeros(2)})
+    with pytest.warns(NcgnnWarning, match=r"'train_mask' \(did you mean 'train_masks'\?\)\.$"):
+        read_npz(path)

@@ -13,7 +13,7 @@ import pytest
 from sweep_cells import Notes, contents, hopeless_cells, tiny_cells
 
 import ncgnn
-from ncgnn.errors import InputError, NcgnnError
+from ncgnn.errors import InputError, NcgnnError, NcgnnWarning
 from ncgnn.experiments import _local, finished_runs, grid, sweep
 from ncgnn.training import train_run
 
@@ -34,7 +34,8 @@ def test_a_grid_leaves_open_what_the_file_says(tmp_path):
     (config,) = grid(config=path)
     assert config.name.startswith("digits-gcn-paper-s4-")
     assert config.model.options["hidden"] == 8
-    assert [c.model.name for c in grid(models=["mlp", "gcn"], config=path)] == ["mlp", "gcn"]
+    with pytest.warns(NcgnnWarning, match="not used for mlp"):
+        assert [c.model.name for c in grid(models=["mlp", "gcn"], config=path)] == ["mlp", "gcn"]
 
 
 def test_several_files_are_as_many_configurations(tmp_path):
@@ -45,6 +46,12 @@ def test_several_files_are_as_many_configurations(tmp_path):
     assert [(c.model.name, c.model.options["hidden"]) for c in configs] == [
         *[("gcn", 32)] * 2,
         *[("sage", 8)] * 2,
+    ]
+    configs = grid(["digits"], ["sage", "mlp", "gcn"], config=files)
+    assert [(c.model.name, c.model.options["hidden"]) for c in configs] == [
+        ("sage", 8),
+        ("mlp", 512),
+        ("gcn", 32),
     ]
 
 

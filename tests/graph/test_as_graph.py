@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -112,11 +114,17 @@ def test_trainable_tensors_of_labels():
 
 
 @pytest.mark.parametrize(
-    "thing", ["cora", None, 3, [1, 2, 3], object(), {"edges": 1}, np.zeros(4, dtype=int)]
+    "thing", [None, 3, [1, 2, 3], object(), {"edges": 1}, np.zeros(4, dtype=int)]
 )
 def test_other_things_are_refused(thing):
     with pytest.raises(InputError, match="cannot read a graph from"):
         as_graph(thing)
+
+
+@pytest.mark.parametrize("name", ["cora", Path("mine.npz")])
+def test_a_name_is_no_graph_but_load_is_named(name):
+    with pytest.raises(InputError, match=r"ncgnn\.load"):
+        as_graph(name)
 
 
 def test_lists_of_different_lengths_are_refused():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, issparse
 
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.graph import Graph
 
 pytestmark = [
@@ -256,3 +256,11 @@ def test_there_and_back(graph, sparse_features):
     for key, masks in graph.shipped_splits.items():
         assert np.array_equal(again.shipped_splits[key], masks)
         assert again.shipped_splits[key].dtype == bool
+
+
+def test_edge_weights_are_not_dropped_in_silence():
+    from torch_geometric.data import Data
+
+    data = Data(edge_index=EDGES, y=torch.tensor([0, 1, 1]), edge_weight=torch.ones(3))
+    with pytest.warns(NcgnnWarning, match="edge_weight"):
+        Graph.from_pyg(data)

@@ -4,7 +4,7 @@ import pytest
 from tiny import tiny_config
 
 from ncgnn.data import load, make_split
-from ncgnn.errors import InputError, UnknownNameError
+from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
 from ncgnn.nn import model_names
 from ncgnn.training import (
     has_preset,
@@ -80,7 +80,9 @@ def test_what_comes_later_wins(tmp_path):
 def test_another_model_than_the_files_drops_the_files_model_options(tmp_path):
     path = tmp_path / "c.toml"
     path.write_text('[data]\ndataset = "digits"\n[model]\nname = "ncgcn"\nhops = 2\n')
-    assert make_config(config=path, model="mlp").model.options == {"hidden": 512, "dropout": 0.5}
+    with pytest.warns(NcgnnWarning, match="is for ncgcn and is not used for mlp"):
+        config = make_config(config=path, model="mlp")
+    assert config.model.options == {"hidden": 512, "dropout": 0.5}
 
 
 def test_a_configuration_round_trips_through_toml(tmp_path):

@@ -49,7 +49,7 @@ def test_the_seed_of_a_configuration_counts(tmp_path):
     config = tmp_path / "c.toml"
     config.write_text('[data]\ndataset = "digits"\n[training]\nseed = 7\n')
     result = command("train", "--config", config, *TABLE, "--runs", tmp_path / "runs")
-    assert json.loads(result.stdout)[0]["seed"] == 7
+    assert json.loads(result.stdout)["runs"][0]["seed"] == 7
     both = command("train", "--dataset", "digits", "--seeds", 2, "--set", "seed=5")
     assert both.exit_code == 2
     assert "contradict" in both.stderr

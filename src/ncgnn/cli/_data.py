@@ -93,18 +93,11 @@ def split(
     Families: stratified (60/20/20 within every class), paper (a fixed count per class in train),
     published (masks that ship with the graph), planetoid and uniform.
     """
-    import warnings
-
     from ncgnn.data import load, make_split, split_report
-    from ncgnn.errors import NcgnnWarning
 
     out = None if out is None else free_path(out, force)
     loaded = load(graph, data_dir)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", NcgnnWarning)
-        made = make_split(loaded, split, seed)
-    for warning in caught:
-        print(f"warning: {warning.message}", file=sys.stderr)
+    made = make_split(loaded, split, seed)
     report = split_report(made, loaded.labels, loaded.num_classes)
     if out is not None:
         made.save(out)

@@ -21,6 +21,7 @@ def models(
     from ncgnn.errors import UnknownNameError
     from ncgnn.nn._catalog import BY_NAME, ENTRIES
 
+    name = None if name is None else name.lower()
     if name is not None and name not in BY_NAME:
         raise UnknownNameError("model", name, list(BY_NAME))
     rows = [_fact(entry) for entry in ENTRIES] if name is None else [_facts(BY_NAME[name])]

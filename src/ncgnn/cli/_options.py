@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -14,7 +15,7 @@ import typer
 from ncgnn.errors import InputError, NcgnnError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from rich.console import Console
 
@@ -93,8 +94,17 @@ SettingsOption = Annotated[
         help="One option of the configuration, like training.epochs=200; may be repeated.",
     ),
 ]
+
+
+def _only_file(files: list[Path] | None) -> list[Path] | None:
+    if files and len(files) > 1:
+        raise typer.BadParameter("one file only; 'ncgnn sweep' takes several.")
+    return files
+
+
 ConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="TOML file with the configuration.")
+    list[Path] | None,
+    typer.Option("--config", help="TOML file with the configuration.", callback=_only_file),
 ]
 ConfigsOption = Annotated[
     list[Path] | None,
@@ -131,7 +141,8 @@ def one_clear_error(command: Callable[P, R]) -> Callable[P, R]:
     @wraps(command)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return command(*args, **kwargs)
+            with _warnings_as_lines():
+                return command(*args, **kwargs)
         except NcgnnError as error:
             print(f"error: {error}", file=sys.stderr)
             raise typer.Exit(2) from None
@@ -157,6 +168,28 @@ def one_clear_error(command: Callable[P, R]) -> Callable[P, R]:
             raise typer.Exit(130) from None
 
     return guarded
+
+
+@contextmanager
+def _warnings_as_lines() -> Generator[None]:
+    """Print the package's own warnings as one line each, and each once."""
+    import warnings
+
+    from ncgnn.errors import NcgnnWarning
+
+    show, told = warnings.showwarning, set[str]()
+
+    def shown(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if not issubclass(category, NcgnnWarning):
+            show(message, category, *place, **more)
+        elif str(message) not in told:
+            told.add(str(message))
+            print(f"warning: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", NcgnnWarning)
+        warnings.showwarning = shown
+        yield
 
 
 def _about_file(error: OSError) -> str:
@@ -210,6 +243,11 @@ def seed_numbers(text: str | None) -> tuple[int, ...] | None:
             raise InputError(f"--seeds is '{text}'; {wanted}.")
         return tuple(range(int(text)))
     return whole_numbers(text.strip(","), "--seeds", least=0)
+
+
+def only(files: list[Path] | None) -> Path | None:
+    """The file of a ``--config`` that takes one."""
+    return files[0] if files else None
 
 
 def chosen_settings(settings: list[str] | None, seeds: str | None) -> dict[str, Any]:

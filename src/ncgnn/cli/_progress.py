@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from ncgnn.training import RunConfig, RunResult
 
 
+#: Seconds between two lines where there is no terminal.
+SIGN_OF_LIFE = 60.0
+
+
 class RunProgress:
     """A bar per seed on a terminal; one line per finished seed everywhere."""
 
@@ -22,7 +27,7 @@ class RunProgress:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-        self._console = Console(stderr=True)
+        self._console, self._spoke = Console(stderr=True), time.monotonic()
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -52,6 +57,7 @@ class RunProgress:
             best = max(best, record["val_accuracy"])
             state = f"val {record['val_accuracy']:.2%}, best {best:.2%}"
             self._bars.update(bar, completed=record["epoch"] + 1, state=state)
+            self._sign_of_life(f"{title(config)}: epoch {record['epoch']}, {state}")
             if events is not None:
                 if writer is None:
                     from ncgnn.report import EventWriter
@@ -66,6 +72,10 @@ class RunProgress:
                 writer.close()
             self._bars.remove_task(bar)
 
+    def resumed(self, epoch: int) -> None:
+        """Say that a run was begun before."""
+        self.note(f"goes on after epoch {epoch - 1}, where it was interrupted")
+
     def finished(self, result: RunResult) -> None:
         """Say how a run ended."""
         scores = result.result["scores"]
@@ -73,11 +83,18 @@ class RunProgress:
         test = f", test {scores['test']['accuracy']:.2%}" if "test" in scores else ""
         self.note(
             f"{title(result.config)}: val {scores['val']['accuracy']:.2%}{test} "
-            f"(epoch {result.result['best_epoch']} of {result.result['epochs']}, {how})"
+            f"(best epoch {result.result['best_epoch']}, {result.result['epochs']} trained, {how})"
         )
+
+    def _sign_of_life(self, text: str) -> None:
+        """Where there are no bars, say now and then that the work goes on."""
+        now = time.monotonic()
+        if not self._console.is_terminal and now - self._spoke >= SIGN_OF_LIFE:
+            self.note(text)
 
     def note(self, text: str) -> None:
         """Print a line above the bars."""
+        self._spoke = time.monotonic()
         self._console.print(text, highlight=False, soft_wrap=True)
 
 

@@ -20,11 +20,14 @@ from ncgnn.cli._options import (
     chosen_settings,
     names,
     one_clear_error,
+    only,
     print_json,
     seed_numbers,
+    table_console,
 )
 
 if TYPE_CHECKING:
+    from ncgnn.graph import Graph
     from ncgnn.training import RunConfig, RunResult
 
 
@@ -51,6 +54,10 @@ def train(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write TensorBoard events while training.")
     ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print the whole configuration as TOML; train nothing."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Train a model, once per seed; a run that was interrupted goes on where it stopped.
@@ -71,26 +78,29 @@ def train(
             split=split,
             device=device,
             seed=number,
-            config=config,
+            config=only(config),
             settings=chosen,
         )
         for name in models
         for number in numbers
     ]
+    if dry_run:
+        from ncgnn.training._toml import to_toml
+
+        print("\n".join(to_toml(config.model_dump(mode="json")) for config in configs), end="")
+        return
     keep_freed_memory()
     results = _train_all(configs, runs.expanduser(), data_dir, tensorboard)
     if json:
-        print_json([_plain(result) for result in results])
+        print_json({"runs": [_plain(result) for result in results]})
     else:
-        from rich.console import Console
-
         from ncgnn.report import comparison_table, summary_table
 
         per_model = [
             results[first : first + len(numbers)] for first in range(0, len(results), len(numbers))
         ]
         one = len(per_model) == 1
-        Console().print(summary_table(results) if one else comparison_table(per_model))
+        table_console().print(summary_table(results) if one else comparison_table(per_model))
     print(
         "Results are in", *(f"  {result.folder}" for result in results), sep="\n", file=sys.stderr
     )
@@ -107,6 +117,8 @@ def _train_all(
     results: list[RunResult] = []
     with RunProgress() as progress, stop_requests() as stop:
         graph = load(configs[0].data.dataset, data_dir)
+        if (remark := about_edges(graph)) is not None:
+            progress.note(remark)
         for config in configs:
             folder = runs / config.name
             if stop():
@@ -119,6 +131,7 @@ def _train_all(
                         runs,
                         graph=graph,
                         on_epoch=on_epoch,
+                        on_resume=progress.resumed,
                         before_done=write_run_report,
                         stop=stop,
                     )
@@ -126,8 +139,24 @@ def _train_all(
                     progress.note(f"interrupted; the same command continues {folder}")
                     raise typer.Exit(130) from None
             progress.finished(result)
+            if tensorboard and not result.fresh:
+                progress.note(f"no events are written for a run that is finished: {result.folder}")
             results.append(result)
     return results
+
+
+def about_edges(graph: Graph) -> str | None:
+    """What a person should know of the edges of a graph of their own."""
+    from ncgnn.data import entries
+
+    if not graph.num_edges:
+        return f"{graph.name} has no edges: every node is on its own."
+    if not graph.is_directed or graph.name in {entry.name for entry in entries()}:
+        return None
+    return (
+        f"{graph.name} is directed: a node hears from the sources of its incoming edges alone. If "
+        "its edges mean both directions, store both, for example by PyG's to_undirected."
+    )
 
 
 def _plain(result: RunResult) -> dict[str, Any]:

@@ -76,14 +76,21 @@ def predict(
     runs: RunsOption = Path("runs"),
     force: ForceOption = False,
 ) -> None:
-    """Write class, probabilities, NC and group of every node of the run's graph."""
+    """Write class, probabilities, NC and group of every node of the run's graph.
+
+    NC and group are those that the model was run with, estimated from its own predictions.
+    """
+    from ncgnn.training._folder import RunFolder
+
     folder = _folder(run, runs)
+    RunFolder(folder).check()
     ending = out.suffix[1:] if out is not None else ""
     by_ending = {known.value: known for known in TableFormat}
     chosen = table_format or by_ending.get(ending, TableFormat.csv)
     path = free_path(out or folder / f"predictions.{chosen.value}", force)
     if path.suffix not in ("", f".{chosen.value}"):
-        raise InputError(f"--out is {path}, but the format is {chosen.value}; make them agree.")
+        known = " or ".join(f".{name}" for name in by_ending)
+        raise InputError(f"--out is {path}; let it end in {known}, and --format agree with it.")
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {path.parent}; make it, or name another for --out.")
     from ncgnn.report import write_table
@@ -94,11 +101,17 @@ def predict(
 
 @one_clear_error
 def report(run: RunsArgument, runs: RunsOption = Path("runs")) -> None:
-    """Write report.html and figures into finished runs, for example of a sweep."""
+    """Write report.html and figures into finished runs, or into all of a folder of runs."""
     from ncgnn.report import write_run_report
-    from ncgnn.training._folder import RunFolder
+    from ncgnn.training._folder import DONE, RunFolder
 
-    folders = [RunFolder(_folder(name, runs)) for name in run]
+    named = [_folder(name, runs) for name in run]
+    inside = [sorted(done.parent for done in path.glob(f"*/{DONE}")) for path in named]
+    folders = [
+        RunFolder(path)
+        for one, others in zip(named, inside, strict=True)
+        for path in (others if others and not (one / DONE).is_file() else [one])
+    ]
     for folder in folders:
         folder.check()
     for folder in folders:

@@ -7,13 +7,14 @@ Keys: ``edge_index`` [2, E] and ``y`` [n]; features as ``x_data``, ``x_indices``
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from typing import TYPE_CHECKING, Any
 
 from ncgnn._files import atomic_write
 from ncgnn.data._npz_archive import NpzArchive
 from ncgnn.data._npz_members import MEMBER_KEYS, graph_from_members
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnWarning
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +42,19 @@ def read_npz(path: Path | str) -> GraphArrays:
     """
     with NpzArchive(path) as archive:
         members = {key: archive.array(key) for key in MEMBER_KEYS if key in archive}
+        _warn_of_others(path, sorted(archive.keys() - set(MEMBER_KEYS)))
     return graph_from_members(members, str(path))
+
+
+def _warn_of_others(path: Path | str, keys: list[str]) -> None:
+    """Say which arrays are not used, if one of them may have been meant to be."""
+    import difflib
+
+    meant = {key: difflib.get_close_matches(key, MEMBER_KEYS, n=1, cutoff=0.8) for key in keys}
+    found = [f"'{key}' (did you mean '{close[0]}'?)" for key, close in meant.items() if close]
+    if found:
+        words = f"{path}: not used: {', '.join(found)}."
+        warnings.warn(words, NcgnnWarning, stacklevel=4)
 
 
 def write_npz(path: Path | str, arrays: GraphArrays) -> None:

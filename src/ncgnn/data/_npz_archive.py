@@ -51,6 +51,10 @@ class NpzArchive:
     def __contains__(self, key: object) -> bool:
         return key in self._members
 
+    def keys(self) -> set[str]:
+        """The names of all arrays."""
+        return set(self._members)
+
     def array(self, key: str) -> NDArray[Any]:
         """The array under ``key``; an :class:`InputError` if it is missing or unreadable."""
         if key not in self:

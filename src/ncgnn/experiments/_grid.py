@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import InputError
 from ncgnn.training import make_config
+from ncgnn.training._toml import read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,8 +40,8 @@ def grid(
         seeds: How many, from 0 on, or which; None: what the TOML file says, or 0.
         split: Split family.
         device: Where tensors live.
-        config: TOML file with options for all of them; several are as many configurations, for
-            example one per model.
+        config: TOML file with options for all of them; several are as many configurations. Beside
+            ``models``, each of several files is for the model that it names alone.
         settings: More options, as :func:`ncgnn.training.make_config` takes them.
     """
     check_settings(settings or {})
@@ -56,9 +57,17 @@ def grid(
         )
         for dataset in _each(datasets)
         for model in _each(models)
-        for file in _each([config] if isinstance(config, Path) else config)
+        for file in _files_for(model, [config] if isinstance(config, Path) else config)
         for seed in _each(range(seeds) if isinstance(seeds, int) else seeds)
     ]
+
+
+def _files_for(model: str | None, files: Sequence[Path] | None) -> list[Path | None]:
+    """The files whose options a model takes: of several, those that name it or none."""
+    if files is None or len(files) == 1 or model is None:
+        return _each(files)
+    named = {file: read_toml(file).get("model", {}).get("name", model) for file in files}
+    return [file for file in _each(files) if named[file] == model] or [None]
 
 
 def _each(values: Iterable[Any] | None) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ncgnn.errors import InputError
@@ -68,6 +69,8 @@ def _convert(
         return Graph.from_networkx(graph, **own)
     if is_scipy_sparse(graph):
         return Graph.from_scipy(graph, **given)
+    if isinstance(graph, str | Path):
+        raise InputError(f"a graph is wanted; ncgnn.load('{graph}') gives it by name or file.")
     edges = to_numpy(graph, "the graph")
     if edges.dtype == object or edges.ndim != 2:
         raise InputError(

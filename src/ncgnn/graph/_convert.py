@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.graph._numpy import to_numpy
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ def scipy_of_torch(tensor: Any) -> csr_array[Any]:
 def fields_of_pyg(data: Any) -> dict[str, Any]:
     """The arguments of :meth:`Graph.from_edge_index` that a PyG ``Data`` holds."""
     fields: dict[str, Any] = {"edge_index": _edges_of_pyg(data)}
+    if getattr(data, "edge_weight", None) is not None:
+        words = "edge_weight of the Data is not used: edges have no weights here."
+        warnings.warn(words, NcgnnWarning, stacklevel=4)
     # PyG guesses the number of nodes from the edges unless it was set; labels know better.
     if "num_nodes" in data:
         fields["num_nodes"] = data.num_nodes

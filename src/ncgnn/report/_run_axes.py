@@ -41,8 +41,9 @@ def line(
 ) -> None:
     """Draw one curve over the epochs."""
     places = [record["epoch"] for record in history]
-    # Few epochs, few points: one alone makes no line.
-    marker: dict[str, Any] = {"marker": "o", "markersize": 3} if len(places) <= 12 else {}
+    # Few points, or points with gaps between them: one alone makes no line.
+    dotted = len(places) <= 12 or bool(np.isnan(column).any())
+    marker: dict[str, Any] = {"marker": "o", "markersize": 3} if dotted else {}
     axis.plot(
         places, column, color=look[0], linestyle=look[1], linewidth=width, label=label, **marker
     )

@@ -28,8 +28,7 @@ def summary_table(results: Sequence[RunResult]) -> Table:
     """Mean ± standard deviation over seeds, beside what always answering one class would get."""
     config, over = results[0].config, summary(results)
     title = (
-        f"{config.model.name} on {config.data.dataset}, {config.data.split} split, "
-        f"{_seeds(over.seeds)}"
+        f"{config.model.name} on {_graph(config)}, {config.data.split} split, {_seeds(over.seeds)}"
     )
     table = _table(title)
     table.add_row("validation accuracy", percent(over.val_accuracy))
@@ -38,7 +37,7 @@ def summary_table(results: Sequence[RunResult]) -> Table:
     if over.majority_baseline is not None:
         table.add_row("always the commonest test class", percent(over.majority_baseline))
         if _no_better(over):
-            table.caption = "No better than always giving that answer: nothing was learned."
+            table.caption = "On test nodes no better than always giving that answer."
     table.add_row("epochs", _spread(over.epochs, 1, ".0f"))
     table.add_row("seconds", _spread(over.seconds, 1, ".1f"))
     if over.never_evaluated:
@@ -50,7 +49,7 @@ def summary_table(results: Sequence[RunResult]) -> Table:
 def comparison_table(per_model: Sequence[Sequence[RunResult]]) -> Table:
     """One row per model, over the same seeds of the same split family."""
     config, overs = per_model[0][0].config, [summary(results) for results in per_model]
-    title = f"{config.data.dataset}, {config.data.split} split, {_seeds(overs[0].seeds)}"
+    title = f"{_graph(config)}, {config.data.split} split, {_seeds(overs[0].seeds)}"
     table = Table("model", title=escape(title), title_justify="left")
     for column in ("validation", "test accuracy", "test macro-F1", "epochs", "seconds"):
         table.add_column(column, justify="right")
@@ -84,7 +83,7 @@ def evaluation_tables(result: dict[str, Any], config: RunConfig) -> list[Table]:
     scores = Table(
         "score",
         *result["scores"],
-        title=escape(f"{config.model.name} on {config.data.dataset}, {config.data.split} split"),
+        title=escape(f"{config.model.name} on {_graph(config)}, {config.data.split} split"),
         title_justify="left",
     )
     for name, title in _TITLES.items():
@@ -111,6 +110,11 @@ def _table(title: str) -> Table:
     table.add_column()
     table.add_column(justify="right")
     return table
+
+
+def _graph(config: RunConfig) -> str:
+    """The name of a data set, or of a file without its folders."""
+    return config.data.dataset.replace("\\", "/").rsplit("/", 1)[-1]
 
 
 def _seeds(seeds: Sequence[int]) -> str:

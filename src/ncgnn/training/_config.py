@@ -166,6 +166,6 @@ def resolved(tree: dict[str, Any], where: str = "configuration") -> RunConfig:
         kind = {"data": DataConfig, "training": TrainingConfig}.get(section)
         raise InputError(f"{where}: {complaint(error, kind)}") from None
     kind = model_class(config.model.name).Options
-    chosen = checked(kind, config.model.options, f"{where}: model.")
+    chosen = checked(kind, config.model.options, f"{where}, {config.model.name}: model.")
     options = {"name": config.model.name, **chosen.model_dump(mode="json")}
     return config.model_copy(update={"model": ModelConfig(**options)})

@@ -17,6 +17,8 @@ from ncgnn.training._trained import TrainedModel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import ArrayLike
+
     from ncgnn.graph import GraphLike
     from ncgnn.training._algorithm import Record
 
@@ -25,6 +27,7 @@ def fit(
     graph: GraphLike,
     model: str = "ncgcn",
     *,
+    labels: ArrayLike | None = None,
     split: str | Split = "stratified",
     seed: int = 0,
     device: str = "cpu",
@@ -36,6 +39,7 @@ def fit(
     Args:
         graph: Anything that :func:`ncgnn.graph.as_graph` takes, for example a PyG ``Data``.
         model: A model's name, such as ``"ncgcn"``, ``"ncsage"``, ``"gcn"`` or ``"mlp"``.
+        labels: Class per node, -1 = unknown, where the graph holds none or others.
         split: A split family, or a split; ``"published"`` takes the masks of a PyG ``Data``.
         seed: Of a drawn split, of the first weights and of dropout.
         device: Where tensors live.
@@ -49,7 +53,7 @@ def fit(
         >>> sorted(trained.evaluate()["scores"])
         ['test', 'train', 'val']
     """
-    graph = as_graph(graph)
+    graph = as_graph(graph, labels)
     if split == "stratified" and graph.shipped_splits:
         warnings.warn(
             "the graph has masks of its own, which split='published' would use; a stratified "
@@ -70,7 +74,7 @@ def fit(
         ):
             raise InputError("split: it holds nodes that the graph does not have.")
     else:
-        parts = make_split(graph, family, config.split_seed, warn=False)
+        parts = make_split(graph, family, config.split_seed)
     inputs = graph_inputs(config, graph)
     trainer = Trainer(new_model(config, inputs), inputs, parts, config.training)
     history: list[Record] = []

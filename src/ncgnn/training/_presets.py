@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tomllib
+import warnings
 from copy import deepcopy
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.training._config import DataConfig, RunConfig, TrainingConfig, resolved
 from ncgnn.training._toml import read_toml
 
@@ -98,6 +99,12 @@ def make_config(
     tree["data"]["dataset"] = _located(str(tree["data"]["dataset"]), config)
     if chosen != given.get("model", {}).get("name", chosen):
         # Options of the model that the file speaks of mean nothing to another one.
+        if len(given["model"]) > 1:
+            warnings.warn(
+                f"{where}: [model] is for {given['model']['name']} and is not used for {chosen}.",
+                NcgnnWarning,
+                stacklevel=2,
+            )
         tree["model"] = {"name": chosen}
     tree = merged(preset(chosen, str(tree["data"]["dataset"])), tree)
     for section, option, value in placed:

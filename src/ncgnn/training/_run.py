@@ -62,6 +62,7 @@ def train_run(
     data_dir: Path | None = None,
     graph: Graph | None = None,
     on_epoch: Callable[[Record], None] | None = None,
+    on_resume: Callable[[int], None] | None = None,
     before_done: Callable[[RunFolder], object] | None = None,
     stop: Callable[[], bool] | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
@@ -74,6 +75,7 @@ def train_run(
         data_dir: Folder with npz files.
         graph: The graph, if it is loaded already.
         on_epoch: Called with the record of every epoch, old ones of a continued run included.
+        on_resume: Called with the number of epochs that an interrupted run had done.
         before_done: Called when all is written but the completion marker.
         stop: Asked after every epoch; if it says yes, the state is saved and
             ``KeyboardInterrupt`` raised.
@@ -87,7 +89,7 @@ def train_run(
             if finished is not None:
                 return finished
         job = _Job(config, folder, graph, checkpoint_seconds)
-        job.train(on_epoch, stop)
+        job.train(on_epoch, stop, on_resume)
         job.write_outcome()
         if before_done is not None:
             before_done(folder)
@@ -170,9 +172,12 @@ class _Job:
         self,
         on_epoch: Callable[[Record], None] | None = None,
         stop: Callable[[], bool] | None = None,
+        on_resume: Callable[[int], None] | None = None,
     ) -> None:
         """Train from the latest checkpoint, or from the start."""
         records = self._resume()
+        if records and on_resume is not None:
+            on_resume(len(records))
         if on_epoch is not None:
             for record in records:
                 on_epoch(record)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ncgnn.data import Split, load
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, UnknownNameError
 from ncgnn.graph._fingerprint import fingerprint
 from ncgnn.nn._grouping import Grouping
 from ncgnn.training import _folder as names
@@ -34,7 +34,13 @@ def load_run(
     """
     folder = RunFolder(Path(path).expanduser())
     folder.check()
-    config = folder.read_config()
+    try:
+        config = folder.read_config()
+    except UnknownNameError as error:
+        raise InputError(
+            f"{folder.path}: {error} A backbone of your own must be registered by the program that "
+            "loads a run of it, before it does."
+        ) from None
     if device is not None:
         training = config.training.model_copy(update={"device": device})
         config = config.model_copy(update={"training": training})
