@@ -235,3 +235,32 @@ def test_the_leaderboard_quotes_others_and_runs_ours(tmp_path):
     made = reproduce("leaderboard", [train_run(config, tmp_path)], request=request)
     assert made.data.quoted("exphormer", "computers") == (91.47, 0)
     assert [row[0] for row in paper_grids(made)[0].rows[-2:]] == ["NCGCN, ours", "  paper"]
+
+
+def test_printed_numbers_stand_beside_their_own_split_family_alone(real_data_dir):
+    for name, split, shown in (
+        ("table1", "paper", (46.84, 4.36)),
+        ("table1", "stratified", None),
+        ("classic-published", None, None),
+    ):
+        request, _ = request_for(
+            name,
+            datasets=["chameleon-filtered"],
+            models=["ncgcn", "tuned-gcn"],
+            split=split,
+            data_dir=real_data_dir,
+        )
+        table = reproduce(name, [], request=request).data
+        assert table.paper("ncgcn", "chameleon-filtered") == shown
+        classic = (46.29, 3.40) if name == "classic-published" else None
+        assert table.paper("tuned-gcn", "chameleon-filtered") == classic
+        assert table.split == (split or "published")
+
+
+def test_the_classic_tables_quote_every_cell():
+    for name in ("classic-uniform", "classic-published"):
+        wanted = target(name)
+        for model in ("tuned-gcn", "tuned-sage", "tuned-gat"):
+            for dataset in wanted.datasets:
+                assert printed("classic", model, dataset) is not None
+                assert published("classic")["split"][dataset] == wanted.split

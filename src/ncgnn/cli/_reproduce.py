@@ -47,11 +47,12 @@ def reproduce(
     settings: SettingsOption = None,
     seeds: SeedsOption = None,
     split: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Split family: paper (the default), stratified, published, planetoid or uniform."
+            help="Split family: stratified, paper, published, planetoid or uniform; by default "
+            "that of the printed numbers."
         ),
-    ] = "paper",
+    ] = None,
     device: DeviceOption = None,
     data_dir: DataDirOption = None,
     runs: RunsOption = Path("runs"),
@@ -183,4 +184,6 @@ def _list(known: list[str]) -> None:
     from ncgnn.report import Grid, as_rich
 
     rows = tuple((name, target(name).kind, target(name).title) for name in known)
-    table_console().print(as_rich(Grid("ncgnn reproduce NAME", ("name", "", ""), rows, left=3)))
+    table_console().print(
+        as_rich(Grid("ncgnn reproduce NAME", ("name", "kind", "what it shows"), rows, left=3))
+    )

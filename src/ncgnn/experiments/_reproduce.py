@@ -1,4 +1,4 @@
-"""The tables and figures of the paper by name."""
+"""The tables and figures of the paper, and some beside them, by name."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _PLACES = {
     "table1": "tables.accuracy:TABLE1",
     "table2": "tables.accuracy:TABLE2",
+    "classic-uniform": "tables.accuracy:CLASSIC_UNIFORM",
+    "classic-published": "tables.accuracy:CLASSIC_PUBLISHED",
     "duplication": "tables.duplication:DuplicationTarget",
     "leaderboard": "tables.leaderboard:LeaderboardTarget",
     "efficiency": "tables.efficiency:EfficiencyTarget",
@@ -86,7 +88,7 @@ def request_for(
     datasets: Sequence[str] | None = None,
     models: Sequence[str] | None = None,
     seeds: int | Sequence[int] = (0,),
-    split: str = "paper",
+    split: str | None = None,
     data_dir: Path | str | None = None,
     settings: dict[str, Any] | None = None,
     stored: Iterable[Record] = (),
@@ -99,7 +101,7 @@ def request_for(
         datasets: By default the paper's.
         models: By default the paper's.
         seeds: Of every cell: how many, from 0 on, or which.
-        split: Split family of every cell.
+        split: Split family of every cell; by default that of the printed numbers.
         data_dir: Folder with npz files.
         settings: Options of every cell.
         stored: Compact records; a data set whose cells are all among them need not be at hand.
@@ -125,7 +127,7 @@ def request_for(
         asked,
         tuple(wanted.models if models is None else dict.fromkeys(models)),
         tuple(range(seeds) if isinstance(seeds, int) else seeds),
-        split,
+        split or getattr(wanted, "split", "paper"),
         folder,
         tuple((settings or {}).items()),
     )

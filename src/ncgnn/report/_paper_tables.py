@@ -24,7 +24,8 @@ def accuracy_grid(table: AccuracyTable) -> Grid:
         lines.append((row.title, *(_cell(table, row.name, name) for name in table.datasets)))
         printed = [table.paper(row.name, name) for name in table.datasets]
         if any(value is not None for value in printed):
-            lines.append(("  paper", *(_printed(value) for value in printed)))
+            whose = "  published" if table.table == "classic" else "  paper"
+            lines.append((whose, *(_printed(value) for value in printed)))
     shares = [table.majority.get(name) for name in table.datasets]
     lines += [(), ("majority class", *("" if s is None else f"{100 * s:.2f}" for s in shares))]
     most = _most_seeds(table)
