@@ -38,6 +38,7 @@ def test_a_fitted_model_is_saved_and_loaded_with_its_graph(graph, split, tmp_pat
     folder = trained.save(tmp_path / "kept")
     loaded = load_run(folder)
     assert loaded.config == trained.config
+    assert loaded.graph.name == trained.graph.name
     assert list(loaded.history) == list(trained.history)
     mine, theirs = trained.predictions(), loaded.predictions()
     assert mine.keys() == theirs.keys()

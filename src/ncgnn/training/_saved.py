@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from ncgnn.data import Split, load
@@ -49,6 +50,8 @@ def load_run(
     graph = load(place, data_dir)
     if fingerprint(graph) != folder.read_json(names.ENVIRONMENT)["graph_sha256"]:
         raise InputError(f"{place} has changed since {folder.path} was trained on it.")
+    if place == str(kept):
+        graph = replace(graph, name=config.data.dataset)
     inputs = graph_inputs(config, graph)
     model = new_model(config, inputs)
     tensors, _ = read_tensors(folder / names.WEIGHTS)
