@@ -41,6 +41,22 @@ def operator(A, kind, self_loops):
     return half[:, None] * A * half[None, :]
 
 
+def weights_of(layer):
+    """The weights of every group, common part and deviation together."""
+    for group in layer.groups:
+        found = {"message": group.message, "bias": group.bias, "own": list(group.own)}
+        if layer.common is not None:
+            found = {
+                "message": layer.common.message + layer.deviation * group.message,
+                "bias": layer.common.bias + layer.deviation * group.bias,
+                "own": [
+                    common + layer.deviation * own
+                    for common, own in zip(layer.common.own, group.own, strict=True)
+                ],
+            }
+        yield found
+
+
 def dense(model, drawn, group, key, *, separation, self_loops, norm):
     """The formula, node by node of its group, with masks instead of slices."""
     S = operator(drawn.A, type(model), self_loops)
@@ -62,10 +78,10 @@ def dense(model, drawn, group, key, *, separation, self_loops, norm):
     h = drawn.X
     for place, layer in enumerate(model.layers):
         total = 0
-        for mask, weights in zip(masks, layer.groups, strict=True):
+        for mask, weights in zip(masks, weights_of(layer), strict=True):
             P = S if separation != "strict" or place == 0 else S * mask * mask.t()
-            mine = P @ h @ weights.message + weights.bias
-            for own in weights.own:
+            mine = P @ h @ weights["message"] + weights["bias"]
+            for own in weights["own"]:
                 mine = mine + h @ own
             total = total + mask * mine
         h = dropped(torch.relu(layer.norm(total)), place, rates)
@@ -79,24 +95,25 @@ def dense(model, drawn, group, key, *, separation, self_loops, norm):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("separation", ["strict", "target-only", "none"])
 @pytest.mark.parametrize(
-    ("layers", "residual", "norm", "raw", "self_loops", "sparse", "directed"),
+    ("layers", "residual", "norm", "raw", "self_loops", "sparse", "directed", "shared"),
     [
-        (1, False, "none", True, True, True, True),
-        (2, True, "layer", False, True, False, False),
-        (3, False, "batch", True, False, True, False),
-        (4, True, "layer", True, True, True, True),
+        (1, False, "none", True, True, True, True, True),
+        (2, True, "layer", False, True, False, False, False),
+        (3, False, "batch", True, False, True, False, False),
+        (4, True, "layer", True, True, True, True, True),
     ],
 )
 def test_against_dense_matrices(
-    kind, separation, layers, residual, norm, raw, self_loops, sparse, directed
+    kind, separation, layers, residual, norm, raw, self_loops, sparse, directed, shared
 ):
     drawn = drawn_graph(layers, sparse=sparse, directed=directed)
     options = {"separation": separation, "layers": layers, "residual": residual, "norm": norm}
-    options |= {"raw": raw, "self_loops": self_loops, "dropout": RATES, "readout_dropout": 0.4}
+    options |= {"raw": raw, "self_loops": self_loops, "dropout": RATES, "shared": shared}
+    options["readout_dropout"] = 0.4 if raw else 0.0
     model = made(kind, **options).train()
     if norm == "batch":
         model.eval()  # its running statistics must not change between the two passes
-    key = None if norm == "batch" else DropoutKey(3, 5)
+    key = None if norm == "batch" else DropoutKey(3, 9)
     found = model(drawn.inputs(), GROUP, key)
     how = {"separation": separation, "self_loops": self_loops, "norm": norm}
     expected = dense(model, drawn, GROUP, key, **how)
@@ -110,14 +127,14 @@ def test_all_nodes_in_one_group_make_the_tuned_model(kind, plain, residual):
     other = plain(16, CLASSES, hidden=6, layers=3, residual=residual).double().eval()
     with torch.no_grad():
         for mine, theirs in zip(model.layers, other.layers, strict=True):
-            weights, conv = mine.groups[0], theirs.convolution
-            conv.bias.copy_(weights.bias)
-            own = list(weights.own)
+            weights, conv = next(iter(weights_of(mine))), theirs.convolution
+            conv.bias.copy_(weights["bias"])
+            own = list(weights["own"])
             if kind is NCTunedSAGE:
-                conv.neighbours.copy_(weights.message)
+                conv.neighbours.copy_(weights["message"])
                 conv.own.copy_(own.pop(0))
             else:
-                conv.weight.copy_(weights.message)
+                conv.weight.copy_(weights["message"])
             if residual:
                 linear = theirs.residual
                 like = own[0] if linear.weight.shape == own[0].shape else own[0].t()
@@ -129,6 +146,18 @@ def test_all_nodes_in_one_group_make_the_tuned_model(kind, plain, residual):
         other.readout.load_state_dict(model.readout.state_dict())
     inputs = drawn_graph(4).inputs()
     assert torch.allclose(model(inputs), other(inputs), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_groups_that_share_weights_begin_alike(kind):
+    torch.manual_seed(0)
+    shared, apart = (
+        kind(16, CLASSES, hidden=6, separation="target-only", shared=shared).double().eval()
+        for shared in (True, False)
+    )
+    inputs = drawn_graph(1).inputs()
+    assert torch.allclose(shared(inputs, GROUP), shared(inputs, 1 - GROUP))
+    assert not torch.allclose(apart(inputs, GROUP), apart(inputs, 1 - GROUP))
 
 
 @pytest.mark.parametrize("kind", KINDS)

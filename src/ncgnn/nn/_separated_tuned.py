@@ -36,6 +36,9 @@ class SeparatedTunedOptions(SeparatedOptions):
             ``none``.
         residual: Whether every layer adds a linear map of its input.
         raw: Whether raw features are mixed in before the last layer, by α as in NCGCN.
+        shared: Whether the groups' weights are one common matrix with a deviation for each group,
+            or have nothing in common.
+        deviation: Factor of the deviations; the smaller, the more slowly groups part.
     """
 
     separation: Literal["strict", "target-only", "none"] = "target-only"  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -45,6 +48,8 @@ class SeparatedTunedOptions(SeparatedOptions):
     norm: Norm = "layer"
     residual: bool = True
     raw: bool = True
+    shared: bool = True
+    deviation: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.3
 
     @model_validator(mode="after")
     def _readout_dropout_has_a_place(self) -> Self:
@@ -52,19 +57,28 @@ class SeparatedTunedOptions(SeparatedOptions):
             raise ValueError("readout_dropout: it acts on mixed-in raw features; set raw = true")
         return self
 
+    @property
+    def common(self) -> float | None:
+        """The factor of deviations from common weights; None where there are no common ones."""
+        return self.deviation if self.shared and self.separation != "none" else None
+
 
 class SeparatedTunedGNN(nn.Module):
     r"""A deep message-passing model whose weights and messages are separated by groups of nodes.
 
-    Every group s has weights of its own in every layer, and normalisation is shared. For the rows
-    of group s, with S = norm(A) of the undirected graph,
+    Every group s has weights in every layer, and normalisation is shared. For the rows of group s,
+    with S = norm(A) of the undirected graph,
 
     .. math::
 
         h ← dropout(ReLU(norm(P^s h W^s + b^s + [h V^s + c^s])))
 
-    ``layers`` times. In the first layer :math:`P^s = M_s S`; after it :math:`M_s S M_s` in mode
-    ``strict`` and :math:`M_s S` in ``target-only``. With ``raw``, the last layer sees
+    ``layers`` times. With ``shared``, :math:`W^s = W + c Δ^s`, and so for all of its parameters,
+    where c is ``deviation`` and Δ begins at 0: groups begin alike and part as far as it helps.
+    Without, they have nothing in common.
+
+    In the first layer :math:`P^s = M_s S`; after it :math:`M_s S M_s` in mode ``strict`` and
+    :math:`M_s S` in ``target-only``. With ``raw``, the last layer sees
     :math:`α^s h + (1 - α^s) W_x x`, as in :class:`ncgnn.nn.SeparatedGNN`. With one group, or all
     nodes in the first, and ``raw = False`` it is the tuned classic model of
     https://arxiv.org/abs/2406.08993.
@@ -89,7 +103,8 @@ class SeparatedTunedGNN(nn.Module):
         widths = [num_features, *[chosen.hidden] * (chosen.layers - 1)]
         terms = 1 + self.has_own + chosen.residual
         self.layers = nn.ModuleList(
-            _GroupedLayer(width, chosen.hidden, groups, terms, chosen.norm) for width in widths
+            _GroupedLayer(width, chosen.hidden, groups, terms, chosen.norm, chosen.common)
+            for width in widths
         )
         self.mixing = nn.Parameter(torch.full((groups, 2), 0.5)) if chosen.raw else None
         self.raw = nn.Parameter(torch.empty(num_features, chosen.hidden)) if chosen.raw else None
@@ -181,30 +196,53 @@ class _GroupedLayer(nn.Module):
         groups: Number of groups.
         terms: Number of weight matrices per group: of messages, of a node's own row, of a residual.
         norm: Which normalisation.
+        deviation: Factor of the groups' deviations from common weights; None: there are none.
     """
 
-    def __init__(self, width: int, hidden: int, groups: int, terms: int, norm: Norm) -> None:
+    def __init__(
+        self,
+        width: int,
+        hidden: int,
+        groups: int,
+        terms: int,
+        norm: Norm,
+        deviation: float | None = None,
+    ) -> None:
         super().__init__()
+        self.deviation = deviation
+        self.common = None if deviation is None else _Weights(width, hidden, terms)
         self.groups = nn.ModuleList(_Weights(width, hidden, terms) for _ in range(groups))
         self.norm = norm_of(norm, hidden)
+        if self.common is not None:
+            for parameter in self.groups.parameters():
+                nn.init.zeros_(parameter)
 
     def forward(self, graph: GroupedGraph, rows: Rows | None) -> torch.Tensor:
         """[n, hidden] in the order of the groups, before the activation; None: the features."""
-        weights = [cast("_Weights", group) for group in self.groups]
-        message = [one.message for one in weights]
+        weights = [self._in_force(cast("_Weights", group)) for group in self.groups]
+        message = [one[0] for one in weights]
         if rows is None:
             parts = graph.messages_of_features(message)
         else:
             parts = graph.messages(rows, message)
-        parts = [part + one.bias for part, one in zip(parts, weights, strict=True)]
-        for place in range(len(weights[0].own)):
-            own = [one.own[place] for one in weights]
+        parts = [part + one[1] for part, one in zip(parts, weights, strict=True)]
+        for place in range(2, len(weights[0])):
+            own = [one[place] for one in weights]
             if rows is None:
                 more = graph.features_times(own)
             else:
                 more = [part @ weight for part, weight in zip(rows, own, strict=True)]
             parts = [part + extra for part, extra in zip(parts, more, strict=True)]
         return self.norm(torch.cat(parts))
+
+    def _in_force(self, group: _Weights) -> list[torch.Tensor]:
+        """Weights of messages, bias and weights of own rows of a group."""
+        if self.common is None or self.deviation is None:
+            return group.all
+        return [
+            torch.add(common, own, alpha=self.deviation)
+            for common, own in zip(self.common.all, group.all, strict=True)
+        ]
 
 
 class _Weights(nn.Module):
@@ -218,3 +256,8 @@ class _Weights(nn.Module):
         bound = max(1, width) ** -0.5
         for parameter in self.own:
             nn.init.uniform_(parameter, -bound, bound)
+
+    @property
+    def all(self) -> list[torch.Tensor]:
+        """Weights of messages, bias, weights of own rows."""
+        return [self.message, self.bias, *self.own]

@@ -67,6 +67,7 @@ def fit(
     config = make_config(
         dataset=graph.name, model=model, split=family, seed=seed, device=device, settings=settings
     )
+    inputs = graph_inputs(config, graph)
     if isinstance(split, Split):
         parts = split
         if max(part.max(initial=-1) for part in (parts.train, parts.val, parts.test)) >= (
@@ -75,7 +76,6 @@ def fit(
             raise InputError("split: it holds nodes that the graph does not have.")
     else:
         parts = make_split(graph, family, config.split_seed)
-    inputs = graph_inputs(config, graph)
     trainer = Trainer(new_model(config, inputs), inputs, parts, config.training)
     history: list[Record] = []
 
