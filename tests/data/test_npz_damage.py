@@ -19,6 +19,7 @@ def loads_or_is_refused(path) -> None:
         read_npz(path)
 
 
+@pytest.mark.filterwarnings("ignore:.*did you mean:ncgnn.errors.NcgnnWarning")
 def test_flipped_bytes_are_refused_or_harmless(tmp_path):
     members = {key: plain_members()[key] for key in ("edge_index", "y", "train_masks", "origin")}
     members |= {"val_masks": members["train_masks"] ^ True}

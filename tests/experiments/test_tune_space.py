@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 import ncgnn
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.experiments.tuning._plan import make_plan
 from ncgnn.training import search_space
 
@@ -100,7 +100,8 @@ def test_a_file_holds_fixed_values_and_the_space(tmp_path):
     assert made.first.training.epochs == 4
     assert made.space.values["model.dropout"] == [0.1, 0.2]
     assert set(made.space.values) == {"model.dropout", "training.learning_rate"}
-    other = plan(config=file, dataset=None, model="mlp")
+    with pytest.warns(NcgnnWarning, match="not used for mlp"):
+        other = plan(config=file, dataset=None, model="mlp")
     assert other.first.model.options["hidden"] == 512
     assert other.space.values["model.dropout"] == search_space("mlp")["model.dropout"]
 

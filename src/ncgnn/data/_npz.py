@@ -42,8 +42,10 @@ def read_npz(path: Path | str) -> GraphArrays:
     """
     with NpzArchive(path) as archive:
         members = {key: archive.array(key) for key in MEMBER_KEYS if key in archive}
-        _warn_of_others(path, sorted(archive.keys() - set(MEMBER_KEYS)))
-    return graph_from_members(members, str(path))
+        others = sorted(archive.keys() - set(MEMBER_KEYS))
+    arrays = graph_from_members(members, str(path))
+    _warn_of_others(path, others)
+    return arrays
 
 
 def _warn_of_others(path: Path | str, keys: list[str]) -> None:
