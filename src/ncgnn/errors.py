@@ -15,7 +15,7 @@ class InputError(NcgnnError, ValueError):
     """What was given cannot be used: the message names the field and the remedy."""
 
 
-class UnknownNameError(NcgnnError, KeyError):
+class UnknownNameError(InputError, KeyError):
     """A name is in no registry: the message lists what is known."""
 
     def __init__(self, kind: str, name: str, known: list[str]) -> None:

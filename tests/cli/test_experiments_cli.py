@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from typer.testing import CliRunner
 
 from ncgnn.cli import app
+from ncgnn.cli._reproduce import NAMES
+from ncgnn.experiments import targets
 
+SEVERAL = "mlp,gcn,sage,gat,h2gcn,gprgnn,fagcn,ncgcn"
 SMALL = ["--set", "epochs=4", "--set", "hidden=8"]
 
 
@@ -83,6 +87,23 @@ def test_a_report_is_written_for_runs_of_a_sweep(runs):
     run("report", runs / names[0] / "nowhere", code=2)
 
 
+def test_a_damaged_run_does_not_keep_others_from_a_report(runs, tmp_path):
+    copied = tmp_path / "runs"
+    shutil.copytree(runs, copied)
+    first, *others = sorted(copied.glob("digits-*"))
+    (first / "metrics.jsonl").write_text("cut")
+    result = run("report", copied, code=1)
+    assert result.stdout.split() == [str(path / "report.html") for path in others]
+    assert f"no report: {first / 'metrics.jsonl'} has changed" in result.stderr
+
+
+def test_the_home_folder_is_understood_in_every_option(runs, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(runs.parent))
+    shown = run("results", f"--runs=~/{runs.name}", "--models", "gcn,h2gcn")
+    assert "gcn" in shown.stdout
+    assert "no finished runs of h2gcn" in shown.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -99,6 +120,12 @@ def test_a_report_is_written_for_runs_of_a_sweep(runs):
         (["sweep", "--datasets", "digits", "--address", "auto"], "--engine ray"),
         (["reproduce", "table1", "--datasets", "digits", "--set", "split=uniform"], "--split"),
         (["reproduce", "time", "--datasets", "digits", "--workers", "2"], "--workers"),
+        (["reproduce", "time", "--engine", "ray", "--address", "auto"], "--address"),
+        (["reproduce", "embeddings", "--datasets", "digits", "--models", "tuned-gcn"], "tuned-gcn"),
+        (["reproduce", "groups", "--datasets", "digits", "--models", SEVERAL], "at most 7"),
+        (["sweep", "--datasets", "digits", "--seeds", "³"], "--seeds"),
+        (["sweep", "--datasets", "digits", "--split", "published"], "digits"),
+        (["results", "--out", "table.xlsx"], ".csv"),
     ],
 )
 def test_mistakes_get_one_line(arguments, words, tmp_path, monkeypatch):
@@ -166,13 +193,20 @@ def test_a_table_as_json(tmp_path):
     shown = json.loads(result.stdout)
     assert shown["split"] == "paper"
     assert shown["data"]["rows"][0]["row"] == "gcn"
+    assert shown["settings"] == {"epochs": 4, "hidden": 8}
+    assert "With epochs=4, hidden=8." in (tmp_path / "out" / "table1.md").read_text()
 
 
 def test_without_training_what_is_missing_is_listed(tmp_path):
     command = ["reproduce", "table1", "--datasets", "digits", "--models", "gcn", *SMALL]
-    result = run(*command, "--runs", tmp_path / "r", "--out", tmp_path / "out", "--no-train")
+    command += ["--runs", tmp_path / "r", "--out", tmp_path / "out"]
+    nothing = run(*command, "--no-train", code=2)
+    assert "none of its 1 runs is finished" in nothing.stderr
+    assert not list(tmp_path.iterdir())
+    run(*command)
+    result = run(*command, "--seeds", 2, "--no-train")
     assert "missing runs: 1" in result.stderr
-    assert "digits-gcn-paper-s0" in result.stderr
+    assert "digits-gcn-paper-s1" in result.stderr
 
 
 def test_a_figure_is_written(tmp_path):
@@ -185,5 +219,6 @@ def test_a_figure_is_written(tmp_path):
 
 def test_all_targets_are_listed():
     shown = run("reproduce").stdout
-    for name in ("table1", "duplication", "sensitivity", "embeddings"):
+    assert tuple(targets()) == NAMES
+    for name in NAMES:
         assert name in shown

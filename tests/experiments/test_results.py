@@ -20,6 +20,7 @@ from ncgnn.experiments import (
     results_table,
     write_stored,
 )
+from ncgnn.report import results_columns
 from ncgnn.training import train_run
 from ncgnn.training._config import config_sha256
 
@@ -69,6 +70,27 @@ def test_a_row_is_named_after_what_is_unusual():
 def test_where_no_value_is_usual_every_row_says_its_own():
     rows = results_table([record("ncgcn", mode=mode) for mode in ("a", "b", "c")])
     assert [row.label for row in rows] == ["ncgcn mode=a", "ncgcn mode=b", "ncgcn mode=c"]
+
+
+def test_other_devices_are_other_rows():
+    other = record(test=0.9)
+    other.config["training"]["device"] = "cuda"
+    assert len(results_table([record(), other])) == 2
+
+
+def test_without_a_known_split_there_is_no_comparison():
+    first, second = ([record(m, s, 0.5 + s / 10) for s in range(4)] for m in "ab")
+    for one in (*first, *second):
+        one.result["split_sha256"] = None
+    assert results_table([*first, *second], against="b")[0].difference is None
+
+
+def test_exported_rows_name_pairs_and_runs():
+    records = [record(m, s, 0.5 + s / 10) for m, n in (("a", 2), ("b", 3)) for s in range(n)]
+    columns = results_columns(results_table(records, against="b"))
+    assert list(columns["against"]) == ["b", ""]
+    assert list(columns["pairs"]) == [2, 0]
+    assert columns["runs"][0].split() == [one.name for one in records[:2]]
 
 
 def test_comparison_uses_common_seeds_only():
@@ -160,7 +182,7 @@ def test_the_correction_is_taken_from_the_split():
     records += [record("b", s, b, nodes=nodes) for s, (_, b) in enumerate(pairs)]
     found = results_table(records, against="b")[0].difference
     expected = paired_test([a for a, _ in pairs], [b for _, b in pairs], 1 / 3)
-    assert found == replace(expected, over="splits")
+    assert found == replace(expected, over="splits", against="b")
 
 
 def test_few_and_equal_values():

@@ -15,6 +15,8 @@ from sweep_cells import Notes, contents, hopeless_cells, tiny_cells
 import ncgnn
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning
 from ncgnn.experiments import _local, finished_runs, grid, sweep
+from ncgnn.experiments._cell import Cell, work
+from ncgnn.graph._fingerprint import fingerprint
 from ncgnn.training import train_run
 
 
@@ -53,6 +55,31 @@ def test_several_files_are_as_many_configurations(tmp_path):
         ("mlp", 512),
         ("gcn", 32),
     ]
+
+
+def test_a_file_for_a_model_that_is_not_asked_for_is_a_mistake(tmp_path):
+    files = [tmp_path / "gcn.toml", tmp_path / "sage.toml"]
+    files[0].write_text('[model]\nname = "gcn"\n')
+    files[1].write_text('[model]\nname = "sage"\n')
+    with pytest.raises(InputError, match=r"sage\.toml is for model sage"):
+        grid(["digits"], ["gcn", "mlp"], config=files)
+    files[1].write_text("model = 3\n")
+    with pytest.raises(InputError, match=r"sage\.toml: model must be a section"):
+        grid(["digits"], ["gcn"], config=files)
+
+
+def test_a_grid_takes_one_name_for_several(tmp_path):
+    file = tmp_path / "gcn.toml"
+    file.write_text("[model]\nhidden = 8\n")
+    assert grid("digits", "gcn", seeds=2, config=str(file)) == grid(
+        ["digits"], ["gcn"], seeds=(0, 1), config=[file]
+    )
+
+
+@pytest.mark.parametrize("seeds", [0, -1, (), (1, 1), (-1,)])
+def test_seeds_that_mean_no_run(seeds):
+    with pytest.raises(InputError, match="seeds is"):
+        grid("digits", "gcn", seeds=seeds)
 
 
 @pytest.mark.parametrize("key", ["split", "data.split", "dataset", "model.name", "name", "seed"])
@@ -149,8 +176,8 @@ def test_another_graph_in_the_same_file_is_noticed(tmp_path):
         if seed == 0:
             assert len(sweep(configs, tmp_path / "runs").runs) == 1
             continue
-        with pytest.raises(InputError, match="has changed since"):
-            finished_runs(configs, tmp_path / "runs")
+        with pytest.warns(NcgnnWarning, match="has changed since"):
+            assert not finished_runs(configs, tmp_path / "runs")
         for retry in (False, True):
             others = tiny_cells(["mlp"], (0,))
             outcome = sweep([*configs, *others], tmp_path / "runs", retry_failed=retry)
@@ -312,26 +339,74 @@ def test_a_script_without_a_guard_is_told_so(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs process groups")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_to_the_whole_group_saves_the_state(tmp_path, number):
+@pytest.mark.parametrize(
+    ("engine", "number"),
+    [("local", signal.SIGINT), ("local", signal.SIGTERM), ("ray", signal.SIGTERM)],
+)
+def test_a_signal_saves_the_state(tmp_path, engine, number):
+    if engine == "ray":
+        pytest.importorskip("ray", reason="Ray is not installed; pip install 'ncgnn[ray]'")
     command = [sys.executable, "-m", "ncgnn", "sweep", "--datasets", "digits", "--models", "ncgcn"]
     command += ["--set", "epochs=100000", "--set", "patience=100000", "--set", "hidden=16"]
     process = subprocess.Popen(
-        [*command, "--runs", str(tmp_path)], start_new_session=True, stderr=subprocess.PIPE
+        [*command, "--runs", str(tmp_path), "--engine", engine],
+        start_new_session=True,
+        stderr=subprocess.PIPE,
     )
     while not any(p.stat().st_size for p in tmp_path.glob("*/metrics.jsonl")):
         assert process.poll() is None
         time.sleep(0.05)
-    os.killpg(process.pid, number)
+    if engine == "local":
+        os.killpg(process.pid, number)
+    else:  # those of Ray's processes that hear it leave at once
+        os.kill(process.pid, number)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert b"the same command goes on" in errors
     assert list(tmp_path.glob("*/checkpoint.safetensors"))
 
 
+def test_a_cell_that_cannot_be_written_leaves_the_others_alone(tmp_path):
+    configs = tiny_cells(["mlp"], (0, 1))
+    (tmp_path / configs[0].name).write_text("in the way")
+    result = sweep(configs, tmp_path, workers=1)
+    assert [run.config for run in result.runs] == configs[1:]
+    assert list(result.failed) == [tmp_path / configs[0].name]
+    with pytest.raises(InputError, match="which is a file"):
+        sweep(configs, tmp_path / configs[0].name)
+
+
+def test_a_worker_with_another_graph_refuses(tmp_path):
+    (config,) = tiny_cells(["mlp"], (0,))
+    graph = ncgnn.load("digits")
+    hashes = (fingerprint(graph), ncgnn.make_split(graph, "stratified", 0).sha256)
+    for wrong in (("other", hashes[1]), (hashes[0], "other")):
+        outcome = work(Cell(config, tmp_path, None, 1, *wrong))
+        assert outcome.state == "failed"
+        assert "is another graph here" in outcome.error
+    assert work(Cell(config, tmp_path, None, 1, *hashes)).state == "finished"
+
+
+def test_what_is_damaged_or_of_another_graph_is_told_and_left_out(tmp_path):
+    file = tmp_path / "mine.npz"
+    ncgnn.save(ncgnn.generate(60, 200, classes=3, features=4), file)
+    configs = grid(str(file), "mlp", seeds=1, settings={"epochs": 2, "hidden": 4})
+    configs += tiny_cells(["mlp"], (0, 1), epochs=2)
+    sweep(configs, tmp_path / "runs")
+    ncgnn.save(ncgnn.generate(60, 200, classes=3, features=4, seed=1), file)
+    (tmp_path / "runs" / configs[1].name / "metrics.jsonl").write_text("cut")
+    with pytest.warns(NcgnnWarning) as told:
+        (run,) = finished_runs(configs, tmp_path / "runs")
+    assert run.config == configs[2]
+    words = "\n".join(str(warning.message) for warning in told)
+    assert "mine.npz has changed since" in words
+    assert "metrics.jsonl has changed since it was written" in words
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
+        {"retries": -1},
         {"workers": 0},
         {"threads": 0},
         {"engine": "dask"},

@@ -126,7 +126,7 @@ def test_errors_of_a_file_name_it(tmp_path, text, message):
 
 def test_equal_plans_have_equal_names():
     def name(**options):
-        return plan(**options).study_name("0")
+        return plan(**options).study_name("0", ["0"])
 
     assert name() == name(split="stratified")
     assert name().startswith("tune-digits-mlp-stratified-")
@@ -136,9 +136,22 @@ def test_equal_plans_have_equal_names():
         name(settings={"hidden": 8}),
         name(seeds=(0, 1)),
         name(search={"model.dropout": [0.1]}),
-        plan().study_name("1"),
+        plan().study_name("1", ["0"]),
+        plan().study_name("0", ["1"]),
     ]
-    assert len({name(), *others}) == 7
+    assert len({name(), *others}) == 8
+
+
+@pytest.mark.parametrize("key", ["seed", "split", "dataset", "name", "device"])
+def test_what_another_option_says_is_never_searched(key):
+    with pytest.raises(InputError, match="cannot be searched"):
+        plan(search={key: [0, 1]})
+
+
+def test_an_option_is_one_whether_its_section_is_named_or_not():
+    assert plan(search={"dropout": [0.9]}).space.values["model.dropout"] == [0.9]
+    assert "dropout" not in plan(search={"dropout": [0.9]}).space.values
+    assert plan(seeds=2).seeds == (0, 1)
 
 
 def test_the_name_of_a_study_says_nothing_of_folders(tmp_path):
@@ -146,6 +159,6 @@ def test_the_name_of_a_study_says_nothing_of_folders(tmp_path):
     for folder in ("here", "there"):
         file = tmp_path / folder / "mine.npz"
         ncgnn.save(ncgnn.generate(60, 200, classes=3, features=4), file)
-        names.add(plan(dataset=str(file)).study_name("0"))
+        names.add(plan(dataset=str(file)).study_name("0", ["0"]))
     (name,) = names
     assert name.startswith("tune-mine-mlp-")

@@ -13,9 +13,10 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
 import ncgnn
+from ncgnn._locks import take_lock
 from ncgnn.errors import InputError
 from ncgnn.experiments.tuning._journal import mend_journal
-from ncgnn.experiments.tuning._place import StudyPlace, quiet, take_lock
+from ncgnn.experiments.tuning._place import StudyPlace, quiet
 from ncgnn.experiments.tuning._plan import make_plan
 from ncgnn.experiments.tuning._study import TuningStudy
 from ncgnn.experiments.tuning._trial import run_trial

@@ -34,6 +34,11 @@ class EngineChoice(StrEnum):
     ray = "ray"
 
 
+def _from_home(path: Path) -> Path:
+    """A path as it is meant; a shell leaves ``--runs=~/runs`` as it is."""
+    return path.expanduser()
+
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -68,7 +73,10 @@ MaybeSplitOption = Annotated[
 ]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="cpu (the default), cuda, mps.")]
 RunsOption = Annotated[
-    Path, typer.Option("--runs", help="Folder of all runs, one folder in it per run.")
+    Path,
+    typer.Option(
+        "--runs", help="Folder of all runs, one folder in it per run.", callback=_from_home
+    ),
 ]
 DatasetsOption = Annotated[
     str | None,
@@ -238,7 +246,7 @@ def seed_numbers(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     if "," not in text:
-        if not text.isdigit() or int(text) < 1:
+        if not text.isdecimal() or int(text) < 1:
             wanted = "give how many, like 3, or a list, like 0,3,7; seed 0 alone is '0,'"
             raise InputError(f"--seeds is '{text}'; {wanted}.")
         return tuple(range(int(text)))

@@ -24,6 +24,7 @@ from ncgnn.cli._options import (
     ThreadsOption,
     WorkersOption,
     chosen_settings,
+    free_folder,
     names,
     one_clear_error,
     print_json,
@@ -37,10 +38,22 @@ if TYPE_CHECKING:
     from ncgnn.experiments._request import Request
 
 
+#: All tables and figures; known here too, because help must not wait for the experiments.
+NAMES = (
+    *("table1", "table2", "classic-uniform", "classic-published", "duplication", "leaderboard"),
+    *("efficiency", "distributions", "observation", "embeddings", "groups", "interplay"),
+    *("sensitivity", "alpha", "time", "entropy"),
+)
+
+
 @one_clear_error
 def reproduce(
     name: Annotated[
-        str | None, typer.Argument(help="Which table or figure; without a name, all are listed.")
+        str | None,
+        typer.Argument(
+            help=f"Which table or figure: {', '.join(NAMES)}. Without a name, all are listed with "
+            "what they show."
+        ),
     ] = None,
     datasets: DatasetsOption = None,
     models: ModelsOption = None,
@@ -80,11 +93,13 @@ def reproduce(
 
     The same command may be given as often as you like: finished runs are never trained again.
     """
-    from ncgnn.experiments import read_stored, request_for, targets
+    from ncgnn.experiments import is_timed, read_stored, request_for, targets
 
     if name is None:
         _list(targets())
         return
+    free_folder(out)
+    _check_alone(name, workers, address)
     kept = [record for path in stored or [] for record in read_stored(path)]
     request, absent = request_for(
         name,
@@ -100,7 +115,7 @@ def reproduce(
     options: dict[str, Any] = {
         "engine": engine.value,
         "address": address,
-        "workers": _alone(name, workers),
+        "workers": 1 if is_timed(name) else workers,
         "threads": threads,
         "retry_failed": retry_failed,
     }
@@ -112,12 +127,13 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _alone(name: str, workers: int | None) -> int | None:
+def _check_alone(name: str, workers: int | None, address: str | None) -> None:
     from ncgnn.experiments import is_timed
 
     if is_timed(name) and (workers or 1) > 1:
         raise InputError(f"{name} compares times: --workers must be 1, which is the default here.")
-    return 1 if is_timed(name) else workers
+    if is_timed(name) and address is not None:
+        raise InputError(f"{name} compares times of one machine: leave --address out.")
 
 
 def _made(
@@ -130,18 +146,28 @@ def _made(
 ) -> tuple[Reproduction, bool]:
     """The table or figure, after training what is missing; and whether any run failed."""
     from ncgnn.cli._sweep import leave_if_stopped, run_cells
-    from ncgnn.experiments import finished_runs, takes_stored, target
+    from ncgnn.experiments import finished_runs, of_this_graph, takes_stored, target
     from ncgnn.experiments import reproduce as make
     from ncgnn.training import RunFolder
 
+    wanted = target(name).cells(request)
+    if takes_stored(name):
+        stored, others = of_this_graph(stored, wanted, request.data_dir)
+        for other in others:
+            print(f"not used: the stored run {other} is of another graph.", file=sys.stderr)
     kept = {record.name for record in stored} if takes_stored(name) else set[str]()
     cells = [
         config
-        for config in target(name).cells(request)
+        for config in wanted
         if RunFolder(runs / config.name).is_done()
         or (config.name not in kept and options is not None)
     ]
     failed = False
+    if options is None and wanted and not cells and not kept:
+        raise InputError(
+            f"none of its {len(wanted)} runs is finished in {runs}; leave --no-train out, or name "
+            "another folder with --runs."
+        )
     if options is None or not cells:
         found = finished_runs(cells, runs, request.data_dir)
     else:
@@ -157,6 +183,7 @@ def _plain(made: Reproduction) -> dict[str, Any]:
         "name": made.target.name,
         "split": made.request.split,
         "seeds": list(made.request.seeds),
+        "settings": dict(made.request.settings),
         "absent": made.absent,
         "data": made.data.plain(),
     }

@@ -64,6 +64,8 @@ def results(
     """Show finished runs: mean ± deviation over seeds, per model, data set and split family."""
     from ncgnn.experiments import results_table, write_stored
 
+    if out is not None:
+        check_format(free_path(out, force))
     records, problems = _records(runs, stored or [])
     wanted = [record for record in records if _is_wanted(record, datasets, models, split)]
     if not wanted:
@@ -74,10 +76,13 @@ def results(
     else:
         _print(rows)
     if out is not None:
-        export(rows, free_path(out, force))
+        export(rows, out.expanduser())
         print(f"Written: {out}", file=sys.stderr)
     if add_to is not None:
-        print(f"{write_stored(wanted, add_to)} new runs added to {add_to}", file=sys.stderr)
+        count = write_stored(wanted, add_to)
+        print(f"{count} new or changed runs added to {add_to}", file=sys.stderr)
+    for absent in _without_runs(records, datasets, models):
+        print(f"no finished runs of {absent}", file=sys.stderr)
     for path, problem in problems.items():
         print(f"not shown: {path}: {problem}", file=sys.stderr)
 
@@ -107,6 +112,14 @@ def _none_like_that(records: list[Record], runs: Path) -> str:
     )
 
 
+def _without_runs(records: list[Record], datasets: str | None, models: str | None) -> list[str]:
+    """Names that were asked for in vain."""
+    graphs = [] if datasets is None else list(names(datasets, "--datasets"))
+    kinds = [] if models is None else list(names(models, "--models"))
+    absent = [g for g in graphs if not any(_is_wanted(r, g, None, None) for r in records)]
+    return absent + [m for m in kinds if not any(_is_wanted(r, None, m, None) for r in records)]
+
+
 def _is_wanted(record: Record, datasets: str | None, models: str | None, split: str | None) -> bool:
     data = record.config["data"]
     graph = Path(data["dataset"])
@@ -128,15 +141,19 @@ def _print(rows: list[Row]) -> None:
         console.print(as_rich(grid))
 
 
+def check_format(path: Path) -> None:
+    """Complain of a file whose name asks for no known format."""
+    if path.suffix.removeprefix(".") not in {one.value for one in ExportFormat}:
+        known = ", ".join(f".{one.value}" for one in ExportFormat)
+        raise InputError(f"--out is {path}; give a file that ends in {known}.")
+
+
 def export(rows: list[Row], path: Path) -> None:
     """Write rows in the format that the file's name asks for."""
     from ncgnn._files import write_text
     from ncgnn.report import as_latex, as_markdown, results_columns, results_grids, write_table
 
     kind = path.suffix.removeprefix(".")
-    if kind not in {one.value for one in ExportFormat}:
-        known = ", ".join(f".{one.value}" for one in ExportFormat)
-        raise InputError(f"--out is {path}; give a file that ends in {known}.")
     if kind in ("csv", "parquet"):
         write_table(results_columns(rows), path, "csv" if kind == "csv" else "parquet")
         return

@@ -59,7 +59,7 @@ def sweep(
     retry_failed: RetryOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Train every model on every data set with every seed, several runs at a time.
+    """Train every model (ncgcn by default) on every data set with every seed, several at a time.
 
     Finished runs are never trained again and interrupted ones go on where they stopped, so the
     same command may be given as often as you like. Runs that fail keep their error and are listed.

@@ -129,6 +129,6 @@ def _search(**options: Any) -> TuneResult:
 
 def _fresh(text: str) -> int | tuple[int, ...]:
     """Read how many seeds, or a list of them."""
-    if text.isdigit():
+    if text.isdecimal():
         return int(text)
     return whole_numbers(text.strip(","), "--evaluate-seeds", least=0)

@@ -79,6 +79,9 @@ def tune_tree(result: TuneResult) -> dict[str, Any]:
 def tune_notes(result: TuneResult, data_dir: Path | None) -> Iterator[str]:
     """What a person should know beside the table."""
     command = f"ncgnn train --config {result.folder / 'best.toml'} --runs {result.folder.parent}"
+    fresh = [run.config.training.seed for run in result.runs]
+    if fresh:  # those of the search were lucky
+        command += f" --seeds {','.join(map(str, fresh))}{',' if len(fresh) == 1 else ''}"
     if data_dir is not None:
         command += f" --data-dir {data_dir}"
     yield f"The study is in {result.folder}; '{command}' trains the best parameters."

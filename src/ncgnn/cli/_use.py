@@ -19,7 +19,7 @@ from ncgnn.cli._options import (
     one_clear_error,
     print_json,
 )
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnError
 
 if TYPE_CHECKING:
     from ncgnn.training import TrainedModel
@@ -112,10 +112,19 @@ def report(run: RunsArgument, runs: RunsOption = Path("runs")) -> None:
         for one, others in zip(named, inside, strict=True)
         for path in (others if others and not (one / DONE).is_file() else [one])
     ]
+    if len(folders) == 1:
+        folders[0].check()
+    damaged = False
     for folder in folders:
-        folder.check()
-    for folder in folders:
+        try:
+            folder.check()
+        except NcgnnError as error:
+            print(f"no report: {error}", file=sys.stderr)
+            damaged = True
+            continue
         print(write_run_report(folder)[0])
+    if damaged:
+        raise typer.Exit(1)
 
 
 def _loaded(

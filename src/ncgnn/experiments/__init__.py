@@ -7,13 +7,7 @@ from ncgnn._lazy import lazy_exports
 if TYPE_CHECKING:
     from ncgnn.experiments._engine import Watcher
     from ncgnn.experiments._grid import grid
-    from ncgnn.experiments._records import (
-        Record,
-        as_records,
-        read_runs,
-        read_stored,
-        write_stored,
-    )
+    from ncgnn.experiments._records import Record, as_records, read_runs
     from ncgnn.experiments._reproduce import (
         Reproduction,
         is_timed,
@@ -26,6 +20,7 @@ if TYPE_CHECKING:
     from ncgnn.experiments._request import Request, Target
     from ncgnn.experiments._results import Row, results_table
     from ncgnn.experiments._significance import Difference, paired_test
+    from ncgnn.experiments._stored import of_this_graph, read_stored, write_stored
     from ncgnn.experiments._sweep import SweepResult, finished_runs, sweep
     from ncgnn.experiments.tuning._result import TuneResult, TuneWatcher
     from ncgnn.experiments.tuning._tune import tune
@@ -45,6 +40,7 @@ __all__ = [
     "finished_runs",
     "grid",
     "is_timed",
+    "of_this_graph",
     "paired_test",
     "read_runs",
     "read_stored",
@@ -62,7 +58,8 @@ __all__ = [
 _MODULES = {
     "_engine": ("Watcher",),
     "_grid": ("grid",),
-    "_records": ("Record", "as_records", "read_runs", "read_stored", "write_stored"),
+    "_records": ("Record", "as_records", "read_runs"),
+    "_stored": ("of_this_graph", "read_stored", "write_stored"),
     "_reproduce": (
         *("Reproduction", "is_timed", "reproduce", "request_for", "takes_stored"),
         *("target", "targets"),

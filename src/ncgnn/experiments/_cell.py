@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -114,7 +115,7 @@ def work(
             run = train_run(
                 cell.config,
                 cell.runs,
-                graph=_graph(cell.config.data.dataset, cell.data_dir),
+                graph=_checked_graph(cell),
                 on_epoch=on_epoch,
                 stop=stop,
             )
@@ -125,14 +126,16 @@ def work(
         except Exception as error:  # whatever it is, the other cells go on
             wrong_input = isinstance(error, InputError)
             return failed(cell, sentence(error), traceback.format_exc(), wrong_input=wrong_input)
-    (cell.folder / ERROR).unlink(missing_ok=True)
+    with suppress(OSError):
+        (cell.folder / ERROR).unlink(missing_ok=True)
     told = tuple(dict.fromkeys(str(w.message) for w in caught if _for_people(w)))
     return Outcome(cell.name, "finished", run.result, run.seconds, fresh=run.fresh, warnings=told)
 
 
 def failed(cell: Cell, error: str, trace: str = "", *, wrong_input: bool = False) -> Outcome:
     """Keep a cell's error in its folder, so that it is listed and not tried for ever."""
-    cell.folder.write_json(ERROR, {"error": error, "input": wrong_input, "traceback": trace})
+    with suppress(OSError):  # the folder itself may be what is wrong
+        cell.folder.write_json(ERROR, {"error": error, "input": wrong_input, "traceback": trace})
     return Outcome(cell.name, "failed", error=error)
 
 
@@ -159,8 +162,26 @@ def _for_people(warning: warnings.WarningMessage) -> bool:
     return issubclass(warning.category, NcgnnWarning)
 
 
-@lru_cache(maxsize=2)
-def _graph(dataset: str, data_dir: Path | None) -> Graph:
-    from ncgnn.data import load
+def _checked_graph(cell: Cell) -> Graph:
+    """The graph of a cell; an error if it is not the one that the sweep was planned with."""
+    from ncgnn.data import make_split
 
-    return load(dataset, data_dir)
+    config = cell.config
+    graph, graph_sha256 = _graph(config.data.dataset, cell.data_dir)
+    if cell.graph_sha256:
+        split = make_split(graph, config.data.split, config.split_seed, warn=False)
+        if (graph_sha256, split.sha256) != (cell.graph_sha256, cell.split_sha256):
+            raise InputError(
+                f"{config.data.dataset} is another graph here than where the sweep was begun, or "
+                "has changed since; make the files the same."
+            )
+    return graph
+
+
+@lru_cache(maxsize=2)
+def _graph(dataset: str, data_dir: Path | None) -> tuple[Graph, str]:
+    from ncgnn.data import load
+    from ncgnn.graph._fingerprint import fingerprint
+
+    graph = load(dataset, data_dir)
+    return graph, fingerprint(graph)

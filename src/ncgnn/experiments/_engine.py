@@ -59,8 +59,6 @@ def work_on(
 ) -> Iterable[Outcome]:
     """Work on cells with one of the engines."""
     if engine == "local":
-        if address is not None:
-            raise InputError("an address is one of a Ray cluster; it needs --engine ray.")
         from ncgnn.experiments._local import run_local
 
         return run_local(cells, watcher, workers=workers, retries=retries)

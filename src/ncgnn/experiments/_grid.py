@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import InputError
 from ncgnn.training import make_config
-from ncgnn.training._toml import read_toml
+from ncgnn.training._presets import given_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,13 +23,13 @@ _SAID_ELSEWHERE = {
 
 
 def grid(
-    datasets: Sequence[str] | None = None,
-    models: Sequence[str] | None = None,
+    datasets: str | Sequence[str] | None = None,
+    models: str | Sequence[str] | None = None,
     *,
     seeds: int | Sequence[int] | None = None,
     split: str | None = None,
     device: str | None = None,
-    config: Path | Sequence[Path] | None = None,
+    config: Path | str | Sequence[Path | str] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> list[RunConfig]:
     """Every model on every data set with every seed and configuration, data set by data set.
@@ -45,6 +45,9 @@ def grid(
         settings: More options, as :func:`ncgnn.training.make_config` takes them.
     """
     check_settings(settings or {})
+    numbers = _each(None if seeds is None else seed_list(seeds))
+    chosen = _each([models] if isinstance(models, str) else models)
+    files = _files_for(chosen, _paths(config))
     return [
         make_config(
             dataset=dataset,
@@ -55,19 +58,49 @@ def grid(
             config=file,
             settings=settings,
         )
-        for dataset in _each(datasets)
-        for model in _each(models)
-        for file in _files_for(model, [config] if isinstance(config, Path) else config)
-        for seed in _each(range(seeds) if isinstance(seeds, int) else seeds)
+        for dataset in _each([datasets] if isinstance(datasets, str) else datasets)
+        for model in chosen
+        for file in files[model]
+        for seed in numbers
     ]
 
 
-def _files_for(model: str | None, files: Sequence[Path] | None) -> list[Path | None]:
-    """The files whose options a model takes: of several, those that name it or none."""
-    if files is None or len(files) == 1 or model is None:
-        return _each(files)
-    named = {file: read_toml(file).get("model", {}).get("name", model) for file in files}
-    return [file for file in _each(files) if named[file] == model] or [None]
+def seed_list(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    """The seeds that are meant: so many from 0 on, or these.
+
+    Raises:
+        InputError: There is none, one twice, or one that is no seed.
+    """
+    found = tuple(range(seeds) if isinstance(seeds, int) else seeds)
+    if not found or len(set(found)) < len(found) or min(found) < 0:
+        raise InputError(
+            f"seeds is {seeds}; give how many, or one or more different whole numbers from 0."
+        )
+    return found
+
+
+def _paths(config: Path | str | Sequence[Path | str] | None) -> list[Path]:
+    files = [config] if isinstance(config, Path | str) else config or ()
+    return list(dict.fromkeys(Path(file).expanduser() for file in files))
+
+
+def _files_for(
+    models: Sequence[str | None], files: Sequence[Path]
+) -> dict[str | None, list[Path | None]]:
+    """The files whose options each model takes: of several, those that name it or none."""
+    if len(files) < 2 or models == [None]:
+        return {model: list(files) or [None] for model in models}
+    named = {file: given_tables(file).get("model", {}).get("name") for file in files}
+    for file, name in named.items():
+        if name is not None and name not in models:
+            raise InputError(
+                f"{file} is for model {name}, which is not among --models; leave the file out, or "
+                "add the model."
+            )
+    return {
+        model: [file for file in files if named[file] in (None, model)] or [None]
+        for model in models
+    }
 
 
 def _each(values: Iterable[Any] | None) -> list[Any]:

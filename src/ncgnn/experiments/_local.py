@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnError
 from ncgnn.experiments._cell import Cell, Outcome, failed, work
 from ncgnn.experiments._processes import process_context
 
@@ -77,7 +77,13 @@ class _Pool:
     def _new_worker(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=serve, args=(theirs,), daemon=True)
-        process.start()
+        try:
+            process.start()
+        except (EOFError, OSError) as error:  # what starts processes was killed itself
+            raise NcgnnError(
+                f"a worker process could not be started ({error or 'its parent has died'}); the "
+                "same command goes on."
+            ) from None
         theirs.close()
         return _Worker(process, ours)
 

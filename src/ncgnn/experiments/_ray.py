@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
+import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from ncgnn.data._fetch import DATA_VARIABLE
 from ncgnn.errors import InputError
 from ncgnn.experiments._cell import Cell, Outcome, failed, work
 
@@ -32,22 +35,21 @@ def run_ray(
 
     Args:
         cells: What to do; their folders must be seen by every machine of the cluster.
-        watcher: Told what was begun and ended, and asked whether to stop.
+        watcher: Told what has ended, and asked whether to stop.
         workers: Number of processes of a cluster that is started here; an existing one decides
             for itself.
         retries: How often Ray tries a cell again after its process died.
         address: Of an existing cluster, ``auto`` for the one of this machine; None starts one.
     """
-    cells = list(cells)
+    cells, data = list(cells), os.environ.get(DATA_VARIABLE)
     order = cells[0].runs / f".stop-{uuid4().hex}"
     with _cluster(address, workers * max(cell.threads for cell in cells)) as ray:
+        _check_room(ray, max(cell.threads for cell in cells))
         task = ray.remote(max_retries=retries)(_work)
         waiting = {
-            task.options(num_cpus=cell.threads, name=cell.name).remote(cell, order): cell
+            task.options(num_cpus=cell.threads, name=cell.name).remote(cell, order, data): cell
             for cell in cells
         }
-        for cell in cells:
-            watcher.started(cell)
         try:
             while waiting:
                 if watcher.stop() and not order.exists():
@@ -57,13 +59,27 @@ def run_ray(
                 for reference in ready:
                     yield _outcome(ray, reference, waiting.pop(reference), retries)
         finally:
+            for reference in waiting:
+                ray.cancel(reference)
             order.unlink(missing_ok=True)
 
 
-def _work(cell: Cell, order: Path) -> Outcome:
+def _check_room(ray: Any, threads: int) -> None:
+    """Complain if no machine has that many cores; Ray itself would wait for one for ever."""
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    most = max((node["Resources"].get("CPU", 0) for node in alive), default=0)
+    if most < threads:
+        raise InputError(
+            f"--threads is {threads}, but no machine of the cluster has more than {most:.0f} cores."
+        )
+
+
+def _work(cell: Cell, order: Path, data: str | None) -> Outcome:
     """Work on a cell until a file orders to stop; wait while another process has it."""
     from ncgnn._memory import keep_freed_memory
 
+    if data is not None:
+        os.environ[DATA_VARIABLE] = data
     keep_freed_memory()
     while not order.exists():
         outcome = work(cell, stop=order.exists)
@@ -106,7 +122,8 @@ def _cluster(address: str | None, cores: int) -> Generator[Any]:
             _check_reachable(address)
             options["address"] = address
         try:
-            ray.init(**options)
+            with _own_signals():
+                ray.init(**options)
         except (ConnectionError, ValueError) as error:
             raise InputError(f"cannot reach the Ray cluster '{address}': {error}") from None
     try:
@@ -114,6 +131,19 @@ def _cluster(address: str | None, cores: int) -> Generator[Any]:
     finally:
         if not was_connected:
             ray.shutdown()
+
+
+@contextmanager
+def _own_signals() -> Generator[None]:
+    """Keep the handlers of signals, by which work is saved; Ray would replace them."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _check_reachable(address: str) -> None:

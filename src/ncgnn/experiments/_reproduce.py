@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import DataNotFoundError, InputError, UnknownNameError
-from ncgnn.experiments._grid import check_settings
+from ncgnn.experiments._grid import check_settings, seed_list
 from ncgnn.experiments._request import Request
 from ncgnn.training._run import RunResult
 
@@ -126,7 +126,7 @@ def request_for(
     request = Request(
         asked,
         tuple(wanted.models if models is None else dict.fromkeys(models)),
-        tuple(range(seeds) if isinstance(seeds, int) else seeds),
+        seed_list(seeds),
         split or getattr(wanted, "split", "paper"),
         folder,
         tuple((settings or {}).items()),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ncgnn.experiments._records import Record
 
 #: What does not make two runs different models.
-_SEEDED = ("training.seed", "training.device")
+_SEEDED = ("training.seed",)
 
 
 @dataclass(frozen=True)
@@ -170,13 +170,16 @@ def _against(row: Row, other: Row | None) -> Row:
         for seed, record in row.records.items()
         if seed in other.records and _same_split(record, other.records[seed])
     ]
-    return replace(row, difference=_difference(pairs)) if pairs else row
+    if not pairs:
+        return row
+    return replace(row, difference=replace(_difference(pairs), against=other.label))
 
 
 def _same_split(first: Record, second: Record) -> bool:
-    """Whether both were tested, and on the same nodes."""
+    """Whether both were tested, and, as far as is known, on the same nodes."""
     tested = "test" in first.result["scores"] and "test" in second.result["scores"]
-    return tested and first.result.get("split_sha256") == second.result.get("split_sha256")
+    one, other = first.result.get("split_sha256"), second.result.get("split_sha256")
+    return tested and one is not None and one == other
 
 
 def _difference(pairs: list[tuple[Record, Record]]) -> Difference:

@@ -25,6 +25,7 @@ class Difference:
         seeds: Number of pairs.
         over: What the test speaks of: other ``splits`` of the graph, or other ``initialisations``
             on the one split that all seeds share.
+        against: Label of the second model.
     """
 
     mean: float
@@ -32,6 +33,7 @@ class Difference:
     p_value: float | None
     seeds: int
     over: Literal["splits", "initialisations"] | None = None
+    against: str = ""
 
 
 def paired_test(

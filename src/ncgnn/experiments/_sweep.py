@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnError, NcgnnWarning
 from ncgnn.experiments._cell import Cell, Outcome, Status, kept_error, status
 from ncgnn.experiments._engine import Watcher, default_workers, work_on
 from ncgnn.training._run import RunResult, checked_device, finished_run
@@ -69,6 +70,10 @@ def sweep(
     """
     if threads < 1 or (workers is not None and workers < 1):
         raise InputError("workers and threads must be at least 1.")
+    if retries < 0:
+        raise InputError("retries must be at least 0.")
+    if address is not None and engine == "local":
+        raise InputError("an address is one of a Ray cluster; it needs --engine ray.")
     if address is not None and workers is not None:
         raise InputError("an existing cluster decides how many run at a time; leave --workers out.")
     watcher = Watcher() if watcher is None else watcher
@@ -101,8 +106,8 @@ def _standing(
     for name, cell in cells.items():
         try:
             before[name] = status(cell)
-        except InputError as changed_graph:
-            before[name], known[cell.folder.path] = "failed", str(changed_graph)
+        except (InputError, OSError) as problem:  # a changed graph, or an unreadable folder
+            before[name], known[cell.folder.path] = "failed", str(problem)
             continue
         if before[name] == "failed" and not retry_failed:
             known[cell.folder.path] = kept_error(cell.folder)
@@ -118,6 +123,8 @@ def _cells(
 
     place = None if data_dir is None else Path(data_dir).expanduser().resolve()
     root = runs.expanduser().resolve()
+    if root.exists() and not root.is_dir():
+        raise InputError(f"--runs is {root}, which is a file; name a folder.")
     hashes: dict[str, str] = {}
     splits: dict[tuple[str, str, int], str] = {}
     for dataset in dict.fromkeys(config.data.dataset for config in configs):
@@ -125,7 +132,10 @@ def _cells(
         hashes[dataset] = fingerprint(graph)
         mine = [config for config in configs if config.data.dataset == dataset]
         for key in dict.fromkeys(_split_of(config) for config in mine):
-            splits[key] = make_split(graph, *key[1:], warn=False).sha256
+            try:
+                splits[key] = make_split(graph, *key[1:], warn=False).sha256
+            except InputError as error:
+                raise InputError(f"{dataset}: {error}") from None
     for device in {config.training.device for config in configs}:
         checked_device(device)
     found = [(c, hashes[c.data.dataset], splits[_split_of(c)]) for c in configs]
@@ -167,6 +177,18 @@ def _result(cell: Cell, outcome: Outcome | None) -> RunResult:
 def finished_runs(
     configs: Sequence[RunConfig], runs: Path | str, data_dir: Path | str | None = None
 ) -> list[RunResult]:
-    """The finished among some runs, without training any; damaged ones are left out."""
+    """The finished among some runs, without training any.
+
+    Damaged ones, and those whose graph has changed since, are left out with a warning.
+    """
     cells = _cells(configs, Path(runs), data_dir, threads=1)
-    return [finished_run(c.folder) for c in cells.values() if status(c) == "finished"]
+    before, known = _standing(cells, retry_failed=True)
+    for name, cell in cells.items():
+        if before[name] == "interrupted" and cell.folder.is_done():
+            try:
+                cell.folder.check()
+            except NcgnnError as damage:
+                known[cell.folder.path] = str(damage)
+    for problem in known.values():
+        warnings.warn(problem, NcgnnWarning, stacklevel=2)
+    return [finished_run(c.folder) for name, c in cells.items() if before[name] == "finished"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,7 @@ PARTS = {"test": "test", "val": "validation"}
 #: Fewer evaluated nodes than these say little.
 FEW_NODES = 5
 _COLUMNS = 3
+_FOOTNOTE: ContextVar[str] = ContextVar("_FOOTNOTE", default="")
 
 
 @contextmanager
@@ -42,7 +44,20 @@ def drawing(width: float, height: float) -> Generator[Figure]:
     with rc_context(STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure
+        below = ". ".join(filter(None, (figure.get_supxlabel(), _FOOTNOTE.get())))
+        if below:
+            figure.supxlabel(below, x=0.99, ha="right", fontsize=7, color=GREY)
         settled(figure)
+
+
+@contextmanager
+def footnote(text: str) -> Generator[None]:
+    """Put a sentence below every figure that is drawn in the block."""
+    before = _FOOTNOTE.set(text)
+    try:
+        yield
+    finally:
+        _FOOTNOTE.reset(before)
 
 
 def multiples(

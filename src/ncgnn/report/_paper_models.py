@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from ncgnn.errors import InputError
 from ncgnn.report._figures import BLUE, ORANGE
 from ncgnn.report._paper_axes import (
     FEW_NODES,
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 def draw_groups(data: GroupsData) -> Figure:
     """Accuracy of models by tenths of true NC (left of each pair), and of low and high NC."""
     models = list(dict.fromkeys(c.model for panel in data.panels for c in panel.curves))
-    if len(models) > len(LOOKS):
-        raise InputError(f"{len(models)} models were given; draw at most {len(LOOKS)} of them.")
     looks = dict(zip(models, LOOKS, strict=False))
     count = len(data.panels)
     columns = 1 if count == 1 else 2
@@ -101,7 +98,7 @@ def _by_group(axis: Axes, panel: GroupsPanel, looks: dict[str, Any]) -> None:
     )
     axis.set_xlim(-0.5, 1.5)
     axis.tick_params(labelleft=False)
-    axis.set_title("NC, nodes", fontsize=8.5, loc="left")
+    axis.set_title("by group (nodes)", fontsize=8.5, loc="left")
 
 
 def _count(nodes: float) -> str:
@@ -111,38 +108,43 @@ def _count(nodes: float) -> str:
 def draw_time(data: TimeData) -> Figure:
     """Milliseconds per epoch (left) and seconds per run (right), on logarithmic axes."""
     most = [len(panel.times) for panel in data.panels]
-    with drawing(8, sum(0.26 * count + 0.75 for count in most)) as figure:
+    with drawing(8, sum(0.26 * count + 0.75 for count in most) + 0.3) as figure:
         grid = figure.add_gridspec(len(most), 2, height_ratios=[count + 2 for count in most])
+        axes: list[Axes] = []
         for row, panel in enumerate(data.panels):
             left, right = (figure.add_subplot(grid[row, column]) for column in (0, 1))
-            _bars(left, panel, [time.per_epoch for time in panel.times])
-            _bars(right, panel, [time.per_run for time in panel.times])
+            _dots(left, panel, [time.per_epoch for time in panel.times])
+            _dots(right, panel, [time.per_run for time in panel.times])
             right.tick_params(labelleft=False)
-            panel_title(left, f"{panel.dataset}: time per epoch, ms")
-            panel_title(right, f"{panel.dataset}: time per run, s")
+            panel_title(left, f"{panel.dataset}: time per epoch, ms, logarithmic")
+            panel_title(right, f"{panel.dataset}: time per run, s, logarithmic")
+            axes.append(left)
+        common_legend(figure, axes, columns=3)
         say_missing(figure, data.missing)
     return figure
 
 
-def _bars(axis: Axes, panel: TimePanel, spreads: list[Spread]) -> None:
+def _dots(axis: Axes, panel: TimePanel, spreads: list[Spread]) -> None:
     from ncgnn.nn._catalog import BY_NAME
 
     means = [spread.mean for spread in spreads]
-    lowest, highest = 0.4 * min(means), 1.15 * max(s.mean + (s.std or 0.0) for s in spreads)
+    lowest, highest = 0.6 * min(means), 1.15 * max(s.mean + (s.std or 0.0) for s in spreads)
     for place, (time, spread) in enumerate(zip(panel.times, spreads, strict=True)):
         known = BY_NAME.get(time.model)
         separated = known is None or known.family == "separated"
-        colour, hatch = (ORANGE, "////") if separated else (BLUE, "")
+        colour, marker = (ORANGE, "D") if separated else (BLUE, "o")
+        name = "separated models" if separated else "other models"
+        several = f"{name}, mean ± deviation over runs" if spread.std is not None else name
         # The whisker ends within the axis, which is logarithmic.
         error = [[min(spread.std or 0.0, spread.mean - lowest)], [spread.std or 0.0]]
-        look: dict[str, Any] = {"facecolor": colour + "66", "edgecolor": colour, "hatch": hatch}
-        whisker: dict[str, Any] = {"elinewidth": 0.9, "capsize": 2}
-        axis.barh(place, spread.mean, height=0.7, xerr=error, error_kw=whisker, **look)
-        end = spread.mean + (spread.std or 0.0)
+        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5}
+        axis.errorbar(
+            [spread.mean], [place], xerr=error, lw=1, capsize=2, ls="none", label=several, **look
+        )
         axis.annotate(
             _number(spread.mean),
-            (end, place),
-            (4, 0),
+            (spread.mean + (spread.std or 0.0), place),
+            (6, 0),
             textcoords="offset points",
             va="center",
             fontsize=7.5,
@@ -152,6 +154,8 @@ def _bars(axis: Axes, panel: TimePanel, spreads: list[Spread]) -> None:
     axis.xaxis.set_major_formatter(FuncFormatter(_plain))
     axis.xaxis.set_minor_formatter(NullFormatter())
     axis.set_xlim(lowest, highest * (highest / lowest) ** 0.14)
+    axis.grid(axis="y", color="#eeeeee")
+    axis.set_axisbelow(True)
     axis.set_yticks(range(len(means)), [model_title(time.model) for time in panel.times])
     axis.set_ylim(len(means) - 0.4, -0.6)  # the first model above
 

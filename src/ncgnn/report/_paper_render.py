@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ncgnn._files import write_text
 from ncgnn.report import _paper_tables as tables
 from ncgnn.report._figures import save_figure
 from ncgnn.report._grid import Grid, as_latex, as_markdown
+from ncgnn.report._paper_axes import footnote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,9 +20,12 @@ if TYPE_CHECKING:
 
     from ncgnn.experiments import Reproduction
 
+_ACCURACY = (tables.accuracy_grid, tables.macro_f1_grid)
 _GRIDS: dict[str, tuple[Callable[[Any], Grid], ...]] = {
-    "table1": (tables.accuracy_grid, tables.macro_f1_grid),
-    "table2": (tables.accuracy_grid, tables.macro_f1_grid),
+    "table1": _ACCURACY,
+    "table2": _ACCURACY,
+    "classic-uniform": _ACCURACY,
+    "classic-published": _ACCURACY,
     "leaderboard": (tables.leaderboard_grid,),
     "duplication": (tables.duplication_grid,),
     "efficiency": (tables.efficiency_grid,),
@@ -28,14 +34,25 @@ _GRIDS: dict[str, tuple[Callable[[Any], Grid], ...]] = {
 
 def paper_grids(made: Reproduction) -> list[Grid]:
     """The tables of a reproduction; a figure has none."""
-    return [render(made.data) for render in _GRIDS.get(made.target.name, ())]
+    if made.target.kind == "figure":
+        return []
+    grids = [render(made.data) for render in _GRIDS[made.target.name]]
+    said = _settings(made)
+    return [replace(grid, notes=(*grid.notes, said)) for grid in grids] if said else grids
+
+
+def _settings(made: Reproduction) -> str:
+    """Options by which the runs differ from what the table or figure shows by itself."""
+    said = ", ".join(f"{key}={json.dumps(value)}" for key, value in made.request.settings)
+    return f"With {said}." if said else ""
 
 
 def paper_figure(made: Reproduction) -> Figure:
     """The figure of a reproduction."""
     from ncgnn.report import _paper_figures as figures
 
-    return figures.DRAWN[made.target.name](made.data)
+    with footnote(_settings(made)):
+        return figures.DRAWN[made.target.name](made.data)
 
 
 def write_reproduction(made: Reproduction, folder: Path) -> list[Path]:

@@ -124,7 +124,7 @@ def efficiency_grid(table: EfficiencyTable) -> Grid:
             cost = table.costs.get((row.name, dataset))
             if cost is None:
                 continue
-            ours, paper = table.multiple(row.name, dataset), table.paper_multiple(row.name)
+            ours, paper = table.multiple(row.name, dataset), table.paper_multiple(row.name, dataset)
             lines.append(
                 (
                     dataset,
@@ -136,5 +136,9 @@ def efficiency_grid(table: EfficiencyTable) -> Grid:
                 )
             )
     head = ("data set", "method", "ms per epoch", "s per run", "× GCN", "× GCN, paper")
-    notes = ("Times hold for this machine and load; multiples of GCN compare better.",)
-    return Grid("efficiency, 64 hidden units, 2 layers", head, tuple(lines), notes, left=2)
+    notes = (
+        "Per epoch: the median of each run. Per run: all of its training; the first run of a "
+        "process takes longer. Times hold for this machine and load; multiples of GCN compare "
+        "better.",
+    )
+    return Grid(f"efficiency, {table.size}", head, tuple(lines), notes, left=2)

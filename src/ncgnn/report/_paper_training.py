@@ -19,6 +19,7 @@ from ncgnn.report._paper_axes import (
     outer_labels,
     panel_title,
     say_missing,
+    whiskers,
 )
 from ncgnn.report._run_axes import GREY
 from ncgnn.report._run_words import group_names
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
         SensitivityData,
         SensitivityPanel,
     )
+
+
+#: By how much curves of one threshold stand apart.
+_SHIFT = 0.008
 
 
 def draw_interplay(data: InterplayData) -> Figure:
@@ -84,39 +89,37 @@ def _band(axis: Axes, curve: Curve, label: str, colour: str, dashes: str, width:
 
 
 def draw_sensitivity(data: SensitivityData) -> Figure:
-    """Accuracy against T, a curve per k: test with deviations, validation thin beside it."""
+    """Test accuracy against T, a curve per k, side by side where they would hide each other."""
     width, height, rows, columns = multiples(len(data.panels), (2.7, 2.1))
     with drawing(width, height) as figure:
         axes = axes_of(figure, len(data.panels), rows, columns)
         for axis, panel in zip(axes, data.panels, strict=True):
-            for curve, look in zip(panel.curves, LOOKS, strict=False):
-                _hop_curve(axis, curve, look)
+            middle = (len(panel.curves) - 1) / 2
+            for place, (curve, look) in enumerate(zip(panel.curves, LOOKS, strict=False)):
+                _hop_curve(axis, curve, look, _SHIFT * (place - middle))
             _preset(axis, panel)
             axis.set_xticks([point.threshold for point in panel.curves[0].points])
             axis.margins(x=0.06)
             panel_title(axis, panel.dataset)
-        outer_labels(axes, columns, "threshold T", f"accuracy of {model_title(data.model)}")
+        outer_labels(axes, columns, "threshold T", f"test accuracy of {model_title(data.model)}")
         common_legend(figure, axes, columns=4 if columns > 1 else 2)
         say_missing(figure, data.missing)
     return figure
 
 
-def _hop_curve(axis: Axes, curve: HopCurve, look: tuple[str, Any, str]) -> None:
+def _hop_curve(axis: Axes, curve: HopCurve, look: tuple[str, Any, str], shift: float) -> None:
     colour, dashes, marker = look
-    places = [point.threshold for point in curve.points]
-    for part, width, size in (("test", 1.5, 5.0), ("val", 0.7, 2.5)):
-        spreads = [getattr(point, part) for point in curve.points]
-        mean = np.array([np.nan if s is None else s.mean for s in spreads])
-        if np.isnan(mean).all():
-            continue
-        label = f"k = {curve.hops}, {'test' if part == 'test' else 'validation'}"
-        style: dict[str, Any] = {"linestyle": dashes, "marker": marker, "markersize": size}
-        face = colour if part == "test" else "white"
-        style |= {"color": colour, "markerfacecolor": face, "linewidth": width}
-        axis.plot(places, mean, label=label, **style)
-        if part == "test":
-            std = np.array([np.nan if s is None or s.std is None else s.std for s in spreads])
-            axis.fill_between(places, mean - std, mean + std, color=colour, alpha=0.15, lw=0)
+    known = [(point.threshold, point.test) for point in curve.points if point.test is not None]
+    if not known:
+        return
+    places = [threshold + shift for threshold, _ in known]
+    spreads = [spread for _, spread in known]
+    error = None if any(spread.std is None for spread in spreads) else whiskers(spreads)
+    style: dict[str, Any] = {"linestyle": dashes, "marker": marker, "markersize": 4.5}
+    style |= {"color": colour, "linewidth": 1.4, "elinewidth": 0.8, "capsize": 2}
+    several = "" if error is None else " ± deviation over runs"
+    label = f"k = {curve.hops}{several}"
+    axis.errorbar(places, [spread.mean for spread in spreads], error, label=label, **style)
 
 
 def _preset(axis: Axes, panel: SensitivityPanel) -> None:
@@ -127,7 +130,7 @@ def _preset(axis: Axes, panel: SensitivityPanel) -> None:
             if (curve.hops, point.threshold) == chosen and point.test is not None:
                 ring: dict[str, Any] = {"marker": "o", "markersize": 11, "linestyle": "none"}
                 ring |= {"markerfacecolor": "none", "markeredgecolor": "black"}
-                axis.plot([point.threshold], [point.test.mean], label="preset, test", **ring)
+                axis.plot([point.threshold], [point.test.mean], label="the preset", **ring)
 
 
 def draw_alpha(data: AlphaData) -> Figure:

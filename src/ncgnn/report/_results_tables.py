@@ -36,8 +36,20 @@ def _splits(rows: Sequence[Row]) -> list[str]:
 
 def _grid(split: str, rows: Sequence[Row]) -> Grid:
     compared = any(row.difference for row in rows)
-    head = ["data set", "model", "seeds", "validation", "test", "macro-F1", "majority", "seconds"]
-    notes = ["Mean ± sample standard deviation over seeds, percent."]
+    head = [
+        "data set",
+        "model",
+        "seeds",
+        "validation",
+        "test",
+        "test macro-F1",
+        "majority",
+        "s per run",
+    ]
+    notes = [
+        "Mean ± sample standard deviation over seeds, percent. A model is named with the options "
+        "in which it differs from most of its runs on that data set."
+    ]
     if compared:
         head.append("difference")
         notes.append(
@@ -106,9 +118,12 @@ def _facts(row: Row) -> dict[str, Any]:
         facts[name] = _number(None if spread is None else spread.mean)
         facts[f"{name}_std"] = _number(None if spread is None else spread.std)
     found = row.difference
+    facts["against"] = "" if found is None else found.against
+    facts["pairs"] = 0 if found is None else found.seeds
     facts["difference"] = _number(None if found is None else found.mean)
     facts["p_value"] = _number(None if found is None else found.p_value)
     facts["p_value_over"] = "" if found is None else found.over or ""
+    facts["runs"] = " ".join(record.name for record in row.records.values())
     return facts
 
 

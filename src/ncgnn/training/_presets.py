@@ -76,7 +76,7 @@ def make_config(
     section only can have it.
     """
     where = "configuration" if config is None else str(config)
-    given = {} if config is None else _tables(read_toml(config), where)
+    given = {} if config is None else given_tables(config)
     named: Tree = {"data": {}, "model": {}, "training": {}}
     for section, key, value in (
         ("data", "dataset", dataset),
@@ -88,8 +88,8 @@ def make_config(
         if value is not None:
             named[section][key] = value
     tree = merged(given, named)
-    placed = [(*_placed(key), value) for key, value in (settings or {}).items()]
-    for section, option, value in placed:
+    said = [(*placed(key), value) for key, value in (settings or {}).items()]
+    for section, option, value in said:
         if (section, option) in (("model", "name"), ("data", "dataset")):
             tree[section][option] = value
     chosen = tree["model"].get("name", "ncgcn")
@@ -107,7 +107,7 @@ def make_config(
             )
         tree["model"] = {"name": chosen}
     tree = merged(preset(chosen, str(tree["data"]["dataset"])), tree)
-    for section, option, value in placed:
+    for section, option, value in said:
         if (section, option) != ("data", "dataset"):
             tree[section][option] = value
     return resolved(tree, where)
@@ -139,18 +139,19 @@ def merged(base: Tree, over: Tree) -> Tree:
     return result
 
 
-def _tables(tree: Tree, where: str) -> Tree:
-    tree = {key: value for key, value in tree.items() if key != "search"}  # for `ncgnn tune` alone
+def given_tables(path: Path) -> Tree:
+    """What a TOML file says, section by section."""
+    tree = {key: value for key, value in read_toml(path).items() if key != "search"}  # for `tune`
     for key, value in tree.items():
         if key not in RunConfig.model_fields:
             known = ", ".join(RunConfig.model_fields)
-            raise InputError(f"{where}: there is no section [{key}]; known: {known}.")
+            raise InputError(f"{path}: there is no section [{key}]; known: {known}.")
         if not isinstance(value, dict):
-            raise InputError(f"{where}: {key} must be a section, [{key}].")
+            raise InputError(f"{path}: {key} must be a section, [{key}].")
     return tree
 
 
-def _placed(key: str) -> tuple[str, str]:
+def placed(key: str) -> tuple[str, str]:
     """Section and option of a setting's key."""
     section, dot, option = key.partition(".")
     if dot:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import time
 import warnings
 from dataclasses import dataclass
@@ -134,6 +135,7 @@ class _Job:
         self.config, self.folder, self.graph = config, folder, graph
         self.checkpoint_seconds = checkpoint_seconds
         self.seconds = 0.0
+        self.epoch_seconds: list[float] = []
         self.split = make_split(graph, config.data.split, config.split_seed, warn=False)
         self.inputs = graph_inputs(config, graph)
         self.trainer = self._new_trainer()
@@ -191,8 +193,11 @@ class _Job:
                 about = {"seconds": self.seconds}
                 save_checkpoint(self.folder / names.CHECKPOINT, self.trainer, about)
 
+            epoch_began = time.perf_counter()
+
             def after_epoch(record: Record) -> None:
-                nonlocal saved
+                nonlocal saved, epoch_began
+                self.epoch_seconds.append(time.perf_counter() - epoch_began)
                 stream.write(metrics_line(record).encode())
                 if on_epoch is not None:
                     on_epoch(record)
@@ -202,6 +207,7 @@ class _Job:
                     saved = time.perf_counter()
                 if stopped:
                     raise KeyboardInterrupt
+                epoch_began = time.perf_counter()
 
             self.trainer.run(after_epoch, keeps_weights=True)
             stream.flush()
@@ -232,7 +238,8 @@ class _Job:
         """Write weights, scores and times."""
         trainer, history = self.trainer, self.folder.history()
         found = (self.split, trainer.state.best_grouping, self.config, history, self.seconds)
-        write_outcome(self.folder, TrainedModel(trainer.model, self.inputs, *found))
+        usual = statistics.median(self.epoch_seconds) if self.epoch_seconds else None
+        write_outcome(self.folder, TrainedModel(trainer.model, self.inputs, *found), usual)
 
 
 def check_same_graph(

@@ -161,8 +161,16 @@ class TrainedModel:
         return part
 
 
-def write_outcome(folder: RunFolder, trained: TrainedModel) -> None:
-    """Write weights, scores and times of a model into its run's folder."""
+def write_outcome(
+    folder: RunFolder, trained: TrainedModel, epoch_seconds: float | None = None
+) -> None:
+    """Write weights, scores and times of a model into its run's folder.
+
+    Args:
+        folder: Of the run.
+        trained: What came of it.
+        epoch_seconds: Of a usual epoch; by default the mean, the first one's compiling included.
+    """
     config, epochs = trained.config, len(trained.history)
     best_epoch = trained.best_epoch
     tensors = {f"model.{name}": value for name, value in trained.model.state_dict().items()}
@@ -181,7 +189,8 @@ def write_outcome(folder: RunFolder, trained: TrainedModel) -> None:
         "epochs": epochs,
     }
     folder.write_json(names.RESULT, head | trained.evaluate())
-    timing = {"seconds": trained.seconds, "seconds_per_epoch": trained.seconds / epochs}
+    usual = trained.seconds / epochs if epoch_seconds is None else epoch_seconds
+    timing = {"seconds": trained.seconds, "seconds_per_epoch": usual}
     folder.write_json(names.TIMING, timing)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ncgnn.experiments._request import defaults
-from ncgnn.experiments.figures._first_layer import first_layer, plane
+from ncgnn.experiments.figures._first_layer import check_first_layer, first_layer, plane
 from ncgnn.experiments.figures._observation import HIDDEN
 from ncgnn.experiments.figures._parts import (
     FigureData,
@@ -93,6 +93,8 @@ class Embeddings:
     def cells(self, request: Request) -> list[RunConfig]:
         """One run per data set and model, of the first seed."""
         request = filled(self, request)
+        for model in request.models:
+            check_first_layer(model)
         return [
             _cell(request, dataset, model)
             for dataset in request.datasets

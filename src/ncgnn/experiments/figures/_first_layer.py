@@ -18,13 +18,26 @@ PERPLEXITY = 30.0
 COMPONENTS = 50
 
 
+def check_first_layer(model: str) -> None:
+    """Complain of a model that is not made of two layers of a backbone.
+
+    Raises:
+        InputError: There is nothing to draw.
+    """
+    from ncgnn.nn import SeparatedGNN, model_class
+    from ncgnn.nn.baselines._two_layer import TwoLayerGNN
+
+    if not issubclass(model_class(model), SeparatedGNN | TwoLayerGNN):
+        raise InputError(
+            f"{model} has no first layer that could be drawn; choose mlp, gcn, sage or a separated "
+            "model of two layers, like ncgcn."
+        )
+
+
 def first_layer(trained: TrainedModel) -> NDArray[np.float32]:
     r"""Output of the first layer for every node, :math:`ReLU(P_1 X W_1)` [n, hidden].
 
     A separated model has one such layer per group; each node's row is that of its own group.
-
-    Raises:
-        InputError: The model is not made of two layers of a backbone.
     """
     import torch
     from torch import nn
@@ -33,11 +46,6 @@ def first_layer(trained: TrainedModel) -> NDArray[np.float32]:
     from ncgnn.nn._products import SharedProducts, Term
 
     model, inputs = trained.model, trained.inputs
-    if not hasattr(model, "backbone") or not hasattr(model, "first"):
-        raise InputError(
-            f"{trained.config.model.name} has no first layer that could be drawn; choose mlp, gcn, "
-            "sage or a separated model."
-        )
     layers: list[Any] = (
         list(model.first) if isinstance(model.first, nn.ModuleList) else [model.first]
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from ncgnn.errors import InputError
 from ncgnn.experiments._request import DATASETS
 from ncgnn.experiments.figures._parts import (
     FigureData,
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
     from ncgnn.experiments._request import Request
     from ncgnn.training import RunConfig, RunResult, Spread
+
+
+#: As many curves can be told apart.
+MOST_MODELS = 7
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,10 @@ class Groups:
     def cells(self, request: Request) -> list[RunConfig]:
         """One run per data set, model and seed."""
         request = filled(self, request)
+        if len(request.models) > MOST_MODELS:
+            raise InputError(
+                f"{len(request.models)} models were given; draw at most {MOST_MODELS} of them."
+            )
         return [
             cell
             for dataset in request.datasets

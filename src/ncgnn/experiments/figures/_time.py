@@ -13,7 +13,7 @@ from ncgnn.experiments.figures._parts import (
     short_name,
 )
 from ncgnn.experiments.tables.accuracy import METHODS
-from ncgnn.experiments.tables.efficiency import sized
+from ncgnn.experiments.tables.efficiency import epoch_seconds, sized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ class ModelTime:
     Attributes:
         model: Its name.
         runs: Number of runs.
-        per_epoch: Milliseconds per epoch.
+        per_epoch: Milliseconds per epoch, the median of each run.
         per_run: Seconds per run.
         epochs: Epochs per run.
     """
@@ -99,7 +99,6 @@ def _cells(request: Request, dataset: str, model: str) -> list[RunConfig]:
 def _time(model: str, runs: list[RunResult]) -> ModelTime:
     from ncgnn.training import Spread
 
-    epochs = [int(run.result["epochs"]) for run in runs]
-    seconds = [run.seconds for run in runs]
-    each = [1000 * s / e for s, e in zip(seconds, epochs, strict=True)]
-    return ModelTime(model, len(runs), Spread.of(each), Spread.of(seconds), Spread.of(epochs))
+    each = Spread.of([1000 * epoch_seconds(run) for run in runs])
+    epochs = Spread.of([float(run.result["epochs"]) for run in runs])
+    return ModelTime(model, len(runs), each, Spread.of([run.seconds for run in runs]), epochs)

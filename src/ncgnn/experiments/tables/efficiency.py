@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ncgnn.experiments._published import printed
-from ncgnn.experiments._request import defaults
+from ncgnn.experiments._request import chosen_options, defaults
 from ncgnn.experiments.tables._variants import Variant, variants
 from ncgnn.experiments.tables.accuracy import METHODS
 from ncgnn.training import Spread
+from ncgnn.training._folder import TIMING, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 HIDDEN, LAYERS = 64, 2
 REFERENCE = "gcn"
+#: The data set of the paper's numbers.
+PRINTED = "pubmed"
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,8 @@ class Cost:
     """What a method costs on a data set.
 
     Attributes:
-        epoch: Seconds per epoch, with its evaluations.
+        epoch: Seconds per epoch, with its evaluations: the median of a run, so that what the first
+            run of a process takes longer does not count.
         run: Seconds per run.
     """
 
@@ -43,12 +47,14 @@ class EfficiencyTable:
         rows: Methods.
         costs: By method and data set.
         missing: Names of runs that are not finished.
+        size: Width and depth, in words.
     """
 
     datasets: tuple[str, ...]
     rows: tuple[Variant, ...]
     costs: dict[tuple[str, str], Cost]
     missing: tuple[str, ...]
+    size: str
 
     def plain(self) -> dict[str, Any]:
         """Everything as numbers and texts, for JSON."""
@@ -58,7 +64,7 @@ class EfficiencyTable:
                     "row": row,
                     "dataset": dataset,
                     "multiple": self.multiple(row, dataset),
-                    "paper_multiple": self.paper_multiple(row),
+                    "paper_multiple": self.paper_multiple(row, dataset),
                     **asdict(cost),
                 }
                 for (row, dataset), cost in self.costs.items()
@@ -71,8 +77,10 @@ class EfficiencyTable:
         own, reference = (self.costs.get((name, dataset)) for name in (method, REFERENCE))
         return None if own is None or reference is None else own.epoch.mean / reference.epoch.mean
 
-    def paper_multiple(self, method: str) -> float | None:
-        """The same on Pubmed in the paper, measured on a GPU."""
+    def paper_multiple(self, method: str, dataset: str) -> float | None:
+        """The same in the paper, which measured on Pubmed alone, on a GPU."""
+        if dataset != PRINTED:
+            return None
         own, reference = (printed("efficiency", name, "epoch") for name in (method, REFERENCE))
         if isinstance(own, tuple) and isinstance(reference, tuple):
             return own[0] / reference[0]
@@ -85,7 +93,7 @@ class EfficiencyTarget:
 
     name: str = "efficiency"
     title: str = "Time per epoch and per run, 64 hidden units, 2 layers"
-    datasets: tuple[str, ...] = ("pubmed",)
+    datasets: tuple[str, ...] = (PRINTED,)
     models: tuple[str, ...] = METHODS
     kind: Literal["table", "figure"] = "table"
 
@@ -110,10 +118,12 @@ class EfficiencyTarget:
                 missing += [name for name in names if name not in runs]
                 if found:
                     costs[row.name, dataset] = Cost(
-                        Spread.of([run.seconds / int(run.result["epochs"]) for run in found]),
+                        Spread.of([epoch_seconds(run) for run in found]),
                         Spread.of([run.seconds for run in found]),
                     )
-        return EfficiencyTable(request.datasets, tuple(rows), costs, tuple(missing))
+        given = {"hidden": HIDDEN, "layers": LAYERS} | chosen_options(request)
+        size = f"{given['hidden']} hidden units, {given['layers']} layers"
+        return EfficiencyTable(request.datasets, tuple(rows), costs, tuple(missing), size)
 
 
 def _rows(request: Request) -> list[Variant]:
@@ -121,6 +131,11 @@ def _rows(request: Request) -> list[Variant]:
         replace(row, options=row.options | sized(request, row.model))
         for row in variants(request.models)
     ]
+
+
+def epoch_seconds(run: RunResult) -> float:
+    """Seconds of a usual epoch of a run."""
+    return float(RunFolder(run.folder).read_json(TIMING)["seconds_per_epoch"])
 
 
 def sized(request: Request, model: str) -> dict[str, Any]:

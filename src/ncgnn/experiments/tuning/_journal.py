@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import IO, TYPE_CHECKING, Any
 
+from ncgnn._locks import take_lock
 from ncgnn.errors import InputError
-from ncgnn.experiments.tuning._place import take_lock
 
 if TYPE_CHECKING:
     from pathlib import Path

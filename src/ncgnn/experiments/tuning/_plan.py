@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ncgnn.errors import InputError, NcgnnError
+from ncgnn.experiments._grid import seed_list
 from ncgnn.experiments.tuning._space import SearchSpace, make_space
 from ncgnn.training import RunConfig, make_config
 from ncgnn.training._toml import read_toml
@@ -39,14 +40,14 @@ class Plan:
     @property
     def first(self) -> RunConfig:
         """The configuration with the first value of everything."""
-        first = {name: values[0] for name, values in self.space.choices.items()}
-        return self.config(first, self.seeds[0])
+        return self.config(self.space.first, self.seeds[0])
 
-    def study_name(self, graph_sha256: str) -> str:
+    def study_name(self, graph_sha256: str, split_sha256: Sequence[str]) -> str:
         """The name of the study: equal plans for equal graphs have equal names.
 
         Args:
             graph_sha256: Hash of what the graph holds; where its file lies does not matter.
+            split_sha256: Hashes of its splits, one per seed.
         """
         config = self.first
         tables = config.model_dump(mode="json")
@@ -55,6 +56,7 @@ class Plan:
         tables["data"]["dataset"] = graph
         about = {
             "graph": graph_sha256,
+            "splits": list(split_sha256),
             "config": tables,
             "space": self.space.values,
             "seeds": self.seeds,
@@ -73,7 +75,7 @@ def make_plan(
     config: Path | None = None,
     settings: Mapping[str, Any] | None = None,
     search: Mapping[str, Any] | None = None,
-    seeds: Sequence[int] | None = None,
+    seeds: int | Sequence[int] | None = None,
 ) -> Plan:
     """Put a plan together, with the precedence of :func:`ncgnn.training.make_config`.
 
@@ -113,20 +115,18 @@ _SEED = ("seed", "training.seed")
 
 
 def _seeds(
-    given: Sequence[int] | None, base: RunConfig, settings: Mapping[str, Any]
+    given: int | Sequence[int] | None, base: RunConfig, settings: Mapping[str, Any]
 ) -> tuple[int, ...]:
     if given is None:
         return (base.training.seed,)
     if any(key in settings for key in _SEED):
         raise InputError("seeds and the setting training.seed contradict each other; give one.")
-    if not given or len(set(given)) < len(given) or min(given) < 0:
-        raise InputError("seeds must be one or more different whole numbers from 0.")
-    return tuple(given)
+    return seed_list(given)
 
 
 def _check(plan: Plan, where: str) -> None:
     """Complain of the first value that no configuration can have."""
-    first = {name: values[0] for name, values in plan.space.choices.items()}
+    first = plan.space.first
     for name, values in plan.space.choices.items():
         for value in values:
             try:
@@ -149,7 +149,7 @@ def _read(path: Path, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _dotted(tree: Any, where: str) -> dict[str, Any]:
-    known = ", ".join(RunConfig.model_fields)
+    known = ", ".join([*RunConfig.model_fields, *(() if where.endswith("search") else ("search",))])
     found: dict[str, Any] = {}
     if not isinstance(tree, dict):
         raise InputError(f"{where} must hold sections; known: {known}.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import InputError
 from ncgnn.training import search_space
+from ncgnn.training._presets import placed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -43,6 +44,11 @@ class SearchSpace:
                 found[option] = list(values)
         return found
 
+    @property
+    def first(self) -> dict[str, Any]:
+        """The first value of every parameter."""
+        return {name: values[0] for name, values in self.choices.items()}
+
     def settings(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """A choice by parameter as settings by option, the groups of an option in one list."""
         return {
@@ -60,7 +66,8 @@ def make_space(
 
     Args:
         model: Name.
-        given: More values by ``section.option``; an empty list takes an option out of the search.
+        given: More values by ``section.option``, or by option where that is clear; an empty list
+            takes an option out of the search.
         fixed: Settings that are not to be searched, as ``make_config`` takes them.
         where: Begins an error.
 
@@ -72,7 +79,8 @@ def make_space(
         for option, values in search_space(model).items()
         if not _is_fixed(option, fixed)
     }
-    for option, values in given.items():
+    for key, values in given.items():
+        option = ".".join(placed(key))
         if option in _SAID_ELSEWHERE:
             raise InputError(
                 f"{where}: {option} cannot be searched; {_SAID_ELSEWHERE[option]} says it."

@@ -17,7 +17,7 @@ import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
-from ncgnn.experiments.tuning._place import take_lock
+from ncgnn._locks import take_lock
 from ncgnn.experiments.tuning._pruner import MedianAtStep
 from ncgnn.experiments.tuning._state import SearchState, failed_trials, search_state
 from ncgnn.experiments.tuning._storage import GRACE, open_study, patiently

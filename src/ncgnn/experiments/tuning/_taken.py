@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
-from ncgnn.experiments.tuning._place import take_lock
+from ncgnn._locks import take_lock
 from ncgnn.experiments.tuning._storage import HEARTBEAT, patiently
 
 if TYPE_CHECKING:

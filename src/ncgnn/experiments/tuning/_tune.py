@@ -29,7 +29,7 @@ def tune(
     *,
     trials: int = 100,
     timeout: float | None = None,
-    seeds: Sequence[int] | None = None,
+    seeds: int | Sequence[int] | None = None,
     evaluate_seeds: int | Sequence[int] = 3,
     split: str | None = None,
     device: str | None = None,
@@ -59,8 +59,8 @@ def tune(
         model: Name.
         trials: Number of trials that are complete or pruned at the end, earlier ones included.
         timeout: Seconds after which the search stops; the best trial so far is evaluated then.
-        seeds: Every trial is trained with each of them; by default the one that ``settings`` or
-            ``config`` name, or else 0.
+        seeds: How many, from 0 on, or which; every trial is trained with each. By default the one
+            that ``settings`` or ``config`` name, or else 0.
         evaluate_seeds: Seeds to train the best parameters with at the end, none of them used in the
             search; a number stands for the first so many.
         split: Split family.
@@ -99,7 +99,7 @@ def tune(
     workers = default_workers(threads) if workers is None else workers
     with quiet():
         study, seen = _open(plan, fresh, root, trials, at_hand, storage)
-        if retry_failed:
+        if retry_failed and study.state().done < trials:
             study.forget_failed()
         _search(study, at_hand, workers, threads, timeout, watcher)
         best, state = _best(study, timeout), study.state()
@@ -149,13 +149,15 @@ def _open(
     Returns:
         The study, and the share of fresh test nodes that the search has seen.
     """
-    from ncgnn.data import load
+    from ncgnn.data import load, make_split
     from ncgnn.experiments.tuning._study import TuningStudy
     from ncgnn.graph._fingerprint import fingerprint
 
     graph = load(plan.first.data.dataset, data_dir)
     seen = seen_share(graph, plan.first.data, plan.seeds, fresh)
-    name = plan.study_name(fingerprint(graph))
+    configs = [plan.config(plan.space.first, seed) for seed in plan.seeds]
+    splits = [make_split(graph, c.data.split, c.split_seed, warn=False).sha256 for c in configs]
+    name = plan.study_name(fingerprint(graph), splits)
     study = TuningStudy(plan, StudyPlace(root / name, name, storage), trials)
     study.adopt()
     return study, seen

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sweep_cells import tiny_cells
+
+import ncgnn
+from ncgnn.experiments import (
+    as_records,
+    grid,
+    of_this_graph,
+    read_runs,
+    read_stored,
+    sweep,
+    write_stored,
+)
+from ncgnn.nn import model_names
+from ncgnn.training import RunResult, train_run
+
+RESULT = {
+    "scores": {"val": {"accuracy": 0.5}, "test": {"accuracy": 0.5}},
+    "majority_baseline": 0.1,
+    "epochs": 3,
+    "split_sha256": "0",
+}
+ADD_ONE_BY_ONE = """
+import sys
+from ncgnn.experiments import Record, read_stored, write_stored
+records = read_stored(sys.argv[1])
+for place in range(int(sys.argv[3]), len(records), 2):
+    write_stored([records[place]], sys.argv[2])
+"""
+
+
+def records_of(configs):
+    return as_records(RunResult(Path(c.name), c, RESULT, 1.0, fresh=False) for c in configs)
+
+
+def test_a_record_of_any_model_can_be_read_again(tmp_path):
+    records = records_of(grid("digits", model_names()))
+    assert write_stored(records, tmp_path / "kept.jsonl") == len(records)
+    assert read_stored(tmp_path / "kept.jsonl") == records
+
+
+def test_a_run_is_kept_by_the_name_of_its_configuration(tmp_path):
+    """Options that are None are not in ``config.toml``, and a folder may be called anything."""
+    (config,) = grid("digits", "gat", settings={"epochs": 1, "hidden": 8})
+    run = train_run(config, tmp_path)
+    run.folder.rename(tmp_path / "mine")
+    records, problems = read_runs(tmp_path)
+    assert [record.name for record in records] == [config.name]
+    assert not problems
+    write_stored(records, tmp_path / "kept.jsonl")
+    assert read_stored(tmp_path / "kept.jsonl") == records
+
+
+def test_a_copy_of_a_run_does_not_count_twice(tmp_path):
+    sweep(tiny_cells(["mlp"], (0,), epochs=2), tmp_path)
+    (folder,) = tmp_path.iterdir()
+    copied = tmp_path / "zz-copy"
+    copied.mkdir()
+    for path in folder.iterdir():
+        (copied / path.name).write_bytes(path.read_bytes())
+    records, problems = read_runs(tmp_path)
+    assert len(records) == 1
+    assert problems == {copied: f"has the same configuration as {folder}."}
+
+
+def test_a_run_with_another_outcome_replaces_its_record(tmp_path):
+    first, second = records_of(grid("digits", "mlp", seeds=2))
+    path = tmp_path / "kept.jsonl"
+    write_stored([first, second], path)
+    changed = replace(first, result=first.result | {"epochs": 9})
+    assert write_stored([changed, replace(second, seconds=2.0)], path) == 1
+    assert read_stored(path) == [changed, second]
+
+
+def test_what_could_not_be_read_is_never_written(tmp_path):
+    (record,) = records_of(grid("digits", "mlp"))
+    path = tmp_path / "kept.jsonl"
+    with pytest.raises(ValueError, match="name does not belong"):
+        write_stored([replace(record, name="mine")], path)
+    assert not path.exists()
+
+
+def test_processes_that_write_at_once_lose_nothing(tmp_path):
+    records = records_of(grid("digits", "mlp", seeds=40))
+    write_stored(records, tmp_path / "all.jsonl")
+    paths = [str(tmp_path / name) for name in ("all.jsonl", "kept.jsonl")]
+    processes = [
+        subprocess.Popen([sys.executable, "-c", ADD_ONE_BY_ONE, *paths, str(start)])
+        for start in range(2)
+    ]
+    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    names = {record.name for record in read_stored(tmp_path / "kept.jsonl")}
+    assert names == {record.name for record in records}
+
+
+def test_records_of_another_graph_are_told_apart(tmp_path):
+    configs = [*grid("digits", "mlp", seeds=2), *grid("not-at-hand", "mlp")]
+    right, wrong, unknown = records_of(configs)
+    split = ncgnn.make_split(ncgnn.load("digits"), "stratified", 0)
+    right = replace(right, result=right.result | {"split_sha256": split.sha256})
+    file = tmp_path / "not-at-hand.npz"
+    fitting, others = of_this_graph([right, wrong], configs, tmp_path)
+    assert (fitting, others) == ([right], [wrong.name])
+    assert not file.exists()
+    assert unknown.name not in {record.name for record in fitting}
