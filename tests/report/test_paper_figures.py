@@ -92,7 +92,7 @@ def time() -> TimeData:
     return TimeData((), (TimePanel("small", tuple(times)),))
 
 
-SEVERAL = " ± deviation over runs"
+SEVERAL = " ± std"
 CASES: dict[str, Any] = {
     "alpha": alpha,
     "distributions": distributions,

@@ -117,7 +117,7 @@ def _hop_curve(axis: Axes, curve: HopCurve, look: tuple[str, Any, str], shift: f
     error = None if any(spread.std is None for spread in spreads) else whiskers(spreads)
     style: dict[str, Any] = {"linestyle": dashes, "marker": marker, "markersize": 4.5}
     style |= {"color": colour, "linewidth": 1.4, "elinewidth": 0.8, "capsize": 2}
-    several = "" if error is None else " ± deviation over runs"
+    several = "" if error is None else " ± std"
     label = f"k = {curve.hops}{several}"
     axis.errorbar(places, [spread.mean for spread in spreads], error, label=label, **style)
 
