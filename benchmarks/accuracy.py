@@ -71,6 +71,7 @@ def cells() -> list[tuple[str, str, dict[str, object], int]]:
     for model in ("ncgcn", "ncsage"):
         add((*QUICK, *SLOW), model, range(3 if model == "ncgcn" else 1), class_shares="val")
     add(QUICK, "ncgcn", range(3), "none", class_shares="val")
+    add((LARGE[2], LARGE[0]), "ncsage", range(1), class_shares="val")
     add((*QUICK, *SLOW), "ncgcn", range(3, 10))
     add(QUICK, "ncsage", range(3, 10))
     for model in ("ncgcn", "ncsage"):
