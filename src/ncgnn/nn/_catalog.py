@@ -40,10 +40,15 @@ ENTRIES: tuple[ModelEntry, ...] = (
     ModelEntry("ncgcn", "NCGCN", "separated", _SEPARATED, "_models:NCGCN"),
     ModelEntry("ncsage", "NCSAGE", "separated", _SEPARATED, "_models:NCSAGE"),
     ModelEntry(
-        "ncgat", "NCGAT", "separated", _SEPARATED, "_more_backbones:NCGAT", "edges × hidden"
+        "ncgat",
+        "NCGAT",
+        "separated",
+        _SEPARATED,
+        "_more_backbones:NCGAT",
+        "edges × heads, nodes × features",
     ),
     ModelEntry(
-        "ncgin", "NCGIN", "separated", _SEPARATED, "_more_backbones:NCGIN", "edges × hidden"
+        "ncgin", "NCGIN", "separated", _SEPARATED, "_more_backbones:NCGIN", "nodes × features"
     ),
     ModelEntry(
         "ncgraphconv",
@@ -51,7 +56,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "separated",
         _SEPARATED,
         "_more_backbones:NCGraphConv",
-        "edges × hidden",
+        "nodes × features",
     ),
     ModelEntry("nctuned-gcn", "NCTunedGCN", "separated", _OURS, "_separated_tuned:NCTunedGCN"),
     ModelEntry("nctuned-sage", "NCTunedSAGE", "separated", _OURS, "_separated_tuned:NCTunedSAGE"),
