@@ -38,11 +38,11 @@ def trainer_of(model: str, dataset: str, hidden: int, data_dir: Path | None) -> 
 
 
 def sized(model: str, hidden: int) -> dict[str, Any]:
-    """Width and depth of the paper's comparison, and short stages, where the model has them."""
+    """Width and depth of the paper's comparison, short stages and a limit, where there are such."""
     from ncgnn.nn._models import model_class
 
     fields = model_class(model).Options.model_fields
-    wanted = {"hidden": hidden, "layers": 2, "pretraining": 1}
+    wanted = {"hidden": hidden, "layers": 2, "pretraining": 1, "memory_limit": MOST_GIB}
     return {f"model.{name}": value for name, value in wanted.items() if name in fields}
 
 
