@@ -152,17 +152,21 @@ def resolved(tree: dict[str, Any], where: str = "configuration") -> RunConfig:
 
     Raises:
         InputError: Names the field, what is wrong with it, and where it stands.
+        UnknownNameError: There is no such model or split family; it says which there are.
     """
     from pydantic import ValidationError
 
-    from ncgnn.errors import InputError
+    from ncgnn.errors import InputError, UnknownNameError
     from ncgnn.nn._models import model_class
     from ncgnn.nn._options import checked, complaint
 
     try:
         config = RunConfig.model_validate(tree)
     except ValidationError as error:
-        section = str(error.errors()[0]["loc"][0])
+        first = error.errors()[0]
+        if isinstance(cause := first.get("ctx", {}).get("error"), UnknownNameError):
+            raise cause from None
+        section = str(first["loc"][0])
         kind = {"data": DataConfig, "training": TrainingConfig}.get(section)
         raise InputError(f"{where}: {complaint(error, kind)}") from None
     kind = model_class(config.model.name).Options
