@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
+
+
+@contextmanager
+def locked(path: Path) -> Generator[None]:
+    """Keep other processes out of the block by a file that is locked; wait for those within."""
+    handle = take_lock(path)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            handle.close()
 
 
 def take_lock(path: Path, *, wait: bool = True) -> IO[str] | None:

@@ -112,13 +112,13 @@ def report(run: RunsArgument, runs: RunsOption = Path("runs")) -> None:
         for one, others in zip(named, inside, strict=True)
         for path in (others if others and not (one / DONE).is_file() else [one])
     ]
-    if len(folders) == 1:
-        folders[0].check()
     damaged = False
     for folder in folders:
         try:
             folder.check()
         except NcgnnError as error:
+            if len(folders) == 1:
+                raise
             print(f"no report: {error}", file=sys.stderr)
             damaged = True
             continue

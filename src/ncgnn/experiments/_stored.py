@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncgnn._files import write_text
-from ncgnn._locks import take_lock
+from ncgnn._locks import locked
 from ncgnn.errors import DataNotFoundError, InputError
 from ncgnn.experiments._records import Record
 from ncgnn.training._config import config_sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Iterable
 
     from ncgnn.training import RunConfig
 
@@ -72,7 +71,8 @@ def write_stored(records: Iterable[Record], path: Path | str) -> int:
         The number of records that were new or have changed.
     """
     path = Path(path).expanduser()
-    with _alone(path):
+    # A file of its own is locked, because this one is replaced.
+    with locked(path.with_name(f".{path.name}.lock")):
         known = {record.name: record for record in read_stored(path)} if path.is_file() else {}
         new = {
             r.name: r for r in records if r.name not in known or r.result != known[r.name].result
@@ -82,17 +82,6 @@ def write_stored(records: Iterable[Record], path: Path | str) -> int:
         lines = [json.dumps(vars(record), allow_nan=False) for record in (known | new).values()]
         write_text(path, "".join(f"{line}\n" for line in lines))
     return len(new)
-
-
-@contextmanager
-def _alone(path: Path) -> Generator[None]:
-    """Keep others from writing the file; the lock is a file of its own, as this one is replaced."""
-    lock = take_lock(path.with_name(f".{path.name}.lock"))
-    try:
-        yield
-    finally:
-        if lock is not None:
-            lock.close()
 
 
 def of_this_graph(

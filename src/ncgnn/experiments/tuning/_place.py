@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ncgnn._locks import take_lock
+from ncgnn._locks import locked
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -49,12 +49,8 @@ class StudyPlace:
     @contextmanager
     def exclusive(self) -> Generator[None]:
         """One process of this machine at a time."""
-        handle = take_lock(self.folder / "study.lock")
-        try:
+        with locked(self.folder / "study.lock"):
             yield
-        finally:
-            if handle is not None:
-                handle.close()
 
 
 @contextmanager
