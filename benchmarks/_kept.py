@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ncgnn.experiments import Record, Watcher, read_stored, sweep, write_stored
+from ncgnn.experiments._records import code_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +30,8 @@ class Keeper(Watcher):
             print(f"{title} {outcome.state} {outcome.error}", flush=True)
             return
         tables, seconds = config.model_dump(mode="json"), round(outcome.seconds, 1)
-        write_stored([Record(config.name, tables, outcome.result, seconds)], self.path)
+        record = Record(config.name, tables, outcome.result, seconds, code_version(cell.folder))
+        write_stored([record], self.path)
         val, test = (100 * outcome.result["scores"][p]["accuracy"] for p in ("val", "test"))
         print(
             f"{title} {config.name[-10:]} val {val:.2f}  test {test:.2f}  {seconds:.0f} s, "

@@ -20,7 +20,7 @@ from ncgnn.experiments import (
     results_table,
     write_stored,
 )
-from ncgnn.report import results_columns
+from ncgnn.report import results_columns, results_grids
 from ncgnn.training import train_run
 from ncgnn.training._config import config_sha256
 
@@ -70,6 +70,20 @@ def test_a_row_is_named_after_what_is_unusual():
 def test_where_no_value_is_usual_every_row_says_its_own():
     rows = results_table([record("ncgcn", mode=mode) for mode in ("a", "b", "c")])
     assert [row.label for row in rows] == ["ncgcn mode=a", "ncgcn mode=b", "ncgcn mode=c"]
+
+
+def test_runs_of_several_versions_of_the_code_are_marked(tmp_path):
+    old, new, unknown = (replace(record(seed=s), code=c) for s, c in enumerate(["aa", "bb", ""]))
+    assert write_stored([old, new, unknown], tmp_path / "kept.jsonl") == 3
+    (row,) = results_table(read_stored(tmp_path / "kept.jsonl"))
+    assert row.codes == {"aa", "bb"}
+    (grid,) = results_grids([row])
+    assert grid.rows[0][2] == "3‡"
+    assert any("different versions" in note for note in grid.notes)
+    (grid,) = results_grids(results_table([new, unknown]))
+    assert grid.rows[0][2] == "2"
+    assert not any("different versions" in note for note in grid.notes)
+    assert results_columns([row])["code_versions"].tolist() == [2]
 
 
 def test_other_devices_are_other_rows():

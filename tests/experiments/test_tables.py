@@ -173,6 +173,20 @@ def test_what_is_not_shown_cannot_be_chosen():
         request_for("entropy", datasets=["digits"])
 
 
+def test_options_without_effect_are_refused():
+    with pytest.raises(InputError, match="leave --split and --seeds out"):
+        request_for("entropy", split="uniform")
+    with pytest.raises(InputError, match="leave --split and --seeds out"):
+        request_for("distributions", datasets=["digits"], seeds=3)
+    with pytest.raises(InputError, match=r"--set model\.hidden says nothing; it takes hops"):
+        request_for("distributions", datasets=["digits"], settings={"model.hidden": 3})
+    with pytest.raises(InputError, match="one of the seeds"):
+        request_for("embeddings", datasets=["digits"], seeds=2)
+    request, _ = request_for("distributions", datasets=["digits"], settings={"model.hops": 3})
+    assert request.settings == (("model.hops", 3),)
+    assert request_for("embeddings", datasets=["digits"], seeds=[4])[0].seeds == (4,)
+
+
 def test_kept_scores_suffice_without_the_graph(made, monkeypatch):
     from ncgnn.experiments import _reproduce
     from ncgnn.experiments.tables import accuracy

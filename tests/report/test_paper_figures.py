@@ -133,11 +133,34 @@ WITH_PANELS = sorted(set(CASES) - {"entropy"})
 @pytest.mark.parametrize("name", WITH_PANELS)
 def test_missing_runs_are_told(name: str) -> None:
     noun = "data sets" if name == "distributions" else "runs"
-    figure = DRAWN[name](replace(CASES[name](), missing=("a", "b")))
-    assert figure.get_supxlabel() == f"2 {noun} missing"
-    assert DRAWN[name](CASES[name]()).get_supxlabel() == ""
-    with footnote("With epochs=3."):
-        assert DRAWN[name](CASES[name]()).get_supxlabel() == "With epochs=3."
+    below = _words(DRAWN[name](CASES[name]()))
+    assert _words(DRAWN[name](replace(CASES[name](), missing=("a", "b")))) == [
+        *below,
+        f"2 {noun} missing",
+    ]
+    with footnote("With epochs=3"):
+        assert _words(DRAWN[name](CASES[name]())) == [*below, "With epochs=3"]
+
+
+def _words(figure: Any) -> list[str]:
+    return list(filter(None, figure.get_supxlabel().replace("\n", " ").split(". ")))
+
+
+def test_marks_whiskers_and_bars_are_explained() -> None:
+    assert "Marks below the curves: one per run" in _words(DRAWN["alpha"](CASES["alpha"]()))
+    said = _words(DRAWN["groups"](groups()))
+    assert said == [
+        "Whiskers: standard deviation over runs",
+        "Where fewer than 5 nodes are evaluated, nothing is drawn",
+    ]
+    assert _words(DRAWN["observation"](observation()))[-1].startswith("Bars: evaluated nodes")
+
+
+def test_a_legend_names_the_classes() -> None:
+    figure: Any = DRAWN["embeddings"](CASES["embeddings"]())
+    highest = max(max(panel.label) for panel in CASES["embeddings"]().panels)
+    names = [text.get_text() for text in figure.legends[1].get_texts()]
+    assert names == ["class 0", *(str(label) for label in range(1, highest + 1))]
 
 
 @pytest.mark.parametrize("name", sorted(set(WITH_PANELS) - {"embeddings"}))

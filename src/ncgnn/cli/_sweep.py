@@ -118,9 +118,14 @@ def leave_if_incomplete(outcome: SweepResult, runs: Path) -> None:
 
 def leave_if_stopped(outcome: SweepResult, runs: Path) -> None:
     """Say where results are and what failed; end with an error if the user stopped the sweep."""
+    from ncgnn.training._folder import ERROR
+
     print(f"{len(outcome.runs)} finished runs are in {runs}", file=sys.stderr)
     if outcome.failed:
-        print(f"{len(outcome.failed)} failed (--retry-failed tries again):", file=sys.stderr)
+        # A changed graph has left no error in the folder, and trying again is no remedy for it.
+        again = any((path / ERROR).is_file() for path in outcome.failed)
+        remedy = " (--retry-failed tries again)" if again else ""
+        print(f"{len(outcome.failed)} failed{remedy}:", file=sys.stderr)
         for path, error in outcome.failed.items():
             print(f"  {path}: {error}", file=sys.stderr)
     if outcome.left:

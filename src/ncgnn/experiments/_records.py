@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import InputError, NcgnnError
 from ncgnn.experiments._cell import kept_error
-from ncgnn.training._folder import CONFIG, DONE, ERROR, RunFolder
+from ncgnn.training._folder import CONFIG, DONE, ENVIRONMENT, ERROR, RunFolder
 from ncgnn.training._run import finished_run
+from ncgnn.training._tensors import DamagedFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,20 +27,36 @@ class Record:
         config: All options, by section.
         result: What ``result.json`` holds.
         seconds: How long training took.
+        code: The first digits of the hash of this package's source that trained it; "" if unknown.
     """
 
     name: str
     config: dict[str, Any]
     result: dict[str, Any]
     seconds: float
+    code: str = ""
 
 
 def as_records(runs: Iterable[RunResult]) -> list[Record]:
     """Finished runs without their folders."""
     return [
-        Record(run.config.name, run.config.model_dump(mode="json"), run.result, run.seconds)
+        Record(
+            run.config.name,
+            run.config.model_dump(mode="json"),
+            run.result,
+            run.seconds,
+            code_version(RunFolder(run.folder)),
+        )
         for run in runs
     ]
+
+
+def code_version(run: RunFolder) -> str:
+    """The first digits of the hash of the source that trained a run; "" where it is not known."""
+    try:
+        return str(run.read_json(ENVIRONMENT).get("code_sha256", ""))[:10]
+    except DamagedFileError:  # a compact record has no folder
+        return ""
 
 
 def read_runs(folder: Path | str) -> tuple[list[Record], dict[Path, str]]:

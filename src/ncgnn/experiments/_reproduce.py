@@ -120,6 +120,7 @@ def request_for(
     ):
         if given is not None and not shown:
             raise InputError(f"{name} shows none; leave {option} out.")
+    _check_used(wanted, split, seeds, settings or {})
     check_settings(settings or {})
     folder = None if data_dir is None else Path(data_dir).expanduser()
     asked = tuple(wanted.datasets if datasets is None else dict.fromkeys(datasets))
@@ -139,6 +140,24 @@ def request_for(
             "--data-dir."
         )
     return replace(request, datasets=present), absent
+
+
+def _check_used(
+    wanted: Target, split: str | None, seeds: int | Sequence[int], settings: dict[str, Any]
+) -> None:
+    """Complain of options that a table or figure would ignore."""
+    chosen = seed_list(seeds)
+    if getattr(wanted, "one_seed", False) and len(chosen) > 1:
+        raise InputError(f"{wanted.name} draws one run of each model; give one of the seeds.")
+    known: frozenset[str] | None = getattr(wanted, "options", None)
+    if known is None:
+        return
+    if split is not None or chosen != (0,):
+        raise InputError(f"{wanted.name} rests on no runs; leave --split and --seeds out.")
+    useless = [key for key in settings if key.rpartition(".")[2] not in known]
+    if useless:
+        takes = f"; it takes {', '.join(sorted(known))}" if known else ""
+        raise InputError(f"{wanted.name} rests on no runs; --set {useless[0]} says nothing{takes}.")
 
 
 def _absent(wanted: Target, request: Request, stored: set[str], *, train: bool) -> dict[str, str]:

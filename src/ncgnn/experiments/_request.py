@@ -75,6 +75,9 @@ class Target(Protocol):
         kind: Whether it is a table or a figure.
         datasets: Shown where the request names none.
         models: Compared where the request names none.
+
+    One that rests on no runs has ``options``, the names of the settings that it takes; one that
+    shows a single run of every model is ``one_seed``.
     """
 
     name: str

@@ -57,6 +57,11 @@ class Row:
         return None if None in values else Spread.of([float(v) for v in values if v is not None])
 
     @property
+    def codes(self) -> set[str]:
+        """The versions of this package's source that trained the runs, as far as is known."""
+        return {record.code for record in self.records.values()} - {""}
+
+    @property
     def seconds(self) -> Spread:
         """Training time."""
         return Spread.of([record.seconds for record in self.records.values()])

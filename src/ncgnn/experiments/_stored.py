@@ -47,7 +47,8 @@ def read_stored(path: Path | str) -> list[Record]:
 def _record(fields: dict[str, Any]) -> Record:
     """A record with all that is asked of it later, whose name is that of its configuration."""
     config, result = fields["config"], fields["result"]
-    record = Record(str(fields["name"]), config, result, float(fields["seconds"]))
+    name, seconds, code = str(fields["name"]), float(fields["seconds"]), fields.get("code", "")
+    record = Record(name, config, result, seconds, str(code))
     for section, option in _NEEDED_OPTIONS:
         if option not in config[section]:
             raise KeyError(f"{section}.{option}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from ncgnn.report._figures import BLUE, GREEN, ORANGE, PURPLE, STYLE, VERMILION
 from ncgnn.report._run_axes import GREY, settled
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
@@ -35,6 +36,7 @@ PARTS = {"test": "test", "val": "validation"}
 #: Fewer evaluated nodes than these say little.
 FEW_NODES = 5
 _COLUMNS = 3
+_LETTERS_PER_INCH = 19
 _FOOTNOTE: ContextVar[str] = ContextVar("_FOOTNOTE", default="")
 
 
@@ -46,8 +48,13 @@ def drawing(width: float, height: float) -> Generator[Figure]:
         yield figure
         below = ". ".join(filter(None, (figure.get_supxlabel(), _FOOTNOTE.get())))
         if below:
-            figure.supxlabel(below, x=0.99, ha="right", fontsize=7, color=GREY)
+            figure.supxlabel(_wrapped(below, width), x=0.99, ha="right", fontsize=7, color=GREY)
         settled(figure)
+
+
+def _wrapped(text: str, width: float) -> str:
+    """Lines of small letters that fit a figure of some inches."""
+    return "\n".join(textwrap.wrap(text, int(width * _LETTERS_PER_INCH)))
 
 
 @contextmanager
@@ -116,8 +123,12 @@ def panel_title(axis: Axes, text: str) -> None:
 def say_missing(figure: Figure, missing: Sequence[str], noun: str = "run") -> None:
     """Say below the panels how much is missing, so that nobody takes them for complete."""
     if missing:
-        text = f"{len(missing)} {noun}{'' if len(missing) == 1 else 's'} missing"
-        figure.supxlabel(text, x=0.99, ha="right", fontsize=7, color=GREY)
+        say_below(figure, f"{len(missing)} {noun}{'' if len(missing) == 1 else 's'} missing")
+
+
+def say_below(figure: Figure, text: str) -> None:
+    """Add a sentence to those below the panels."""
+    figure.supxlabel(". ".join(filter(None, (figure.get_supxlabel(), text))))
 
 
 def whiskers(spreads: Sequence[Spread | None]) -> NDArray[np.float64]:
@@ -125,6 +136,12 @@ def whiskers(spreads: Sequence[Spread | None]) -> NDArray[np.float64]:
     mean = np.array([np.nan if s is None else s.mean for s in spreads])
     std = np.array([np.nan if s is None or s.std is None else s.std for s in spreads])
     return np.stack([np.minimum(std, mean), np.minimum(std, 1 - mean)])
+
+
+def whisker_words(spreads: Iterable[Spread | None]) -> str:
+    """What whiskers mean, where there are any."""
+    several = any(spread is not None and spread.std is not None for spread in spreads)
+    return "Whiskers: standard deviation over runs. " if several else ""
 
 
 def model_title(name: str) -> str:

@@ -32,15 +32,28 @@ def draw_embeddings(data: EmbeddingsData) -> Figure:
             place = row * len(models) + column + 1
             _scatter(figure.add_subplot(len(datasets), len(models), place), panel)
         handles = [_mark("^", 6, edge=0.7), _mark("o", 4, edge=0)]
-        names = ["high NC of the true labels", "low NC (colours are classes)"]
+        names = ["high NC of the true labels", "low NC"]
         figure.legend(handles, names, loc="outside upper left", ncols=2, frameon=False, fontsize=8)
+        _class_legend(figure, 1 + max(max(panel.label, default=0) for panel in data.panels))
         say_missing(figure, data.missing)
     return figure
 
 
-def _mark(marker: str, size: float, edge: float) -> Line2D:
+def _class_legend(figure: Figure, classes: int) -> None:
+    """Below the panels; where colours come again, they tell no more."""
+    if classes > len(_HUES) * len(_SHADES):
+        return
+    handles = [_mark("o", 4, edge=0, colour=class_colour(label)) for label in range(classes)]
+    names = ["class 0", *(str(label) for label in range(1, classes))]
+    columns = min(classes, int(2.6 * figure.get_figwidth()))
+    look: dict[str, Any] = {"handletextpad": 0.0, "columnspacing": 0.6, "borderpad": 0.2}
+    where = "outside lower left"
+    figure.legend(handles, names, loc=where, ncols=columns, frameon=False, fontsize=7.5, **look)
+
+
+def _mark(marker: str, size: float, edge: float, colour: Any = "#bbbbbb") -> Line2D:
     mark = Line2D([], [], linestyle="none", marker=marker, markersize=size)
-    mark.set_markerfacecolor("#bbbbbb")
+    mark.set_markerfacecolor(colour)
     mark.set_markeredgecolor("black")
     mark.set_markeredgewidth(edge)
     return mark

@@ -17,7 +17,9 @@ from ncgnn.report._paper_axes import (
     multiples,
     outer_labels,
     panel_title,
+    say_below,
     say_missing,
+    whisker_words,
     whiskers,
 )
 from ncgnn.report._run_axes import GREY
@@ -89,6 +91,8 @@ def draw_observation(data: ObservationData) -> Figure:
             _observe(axis, panel, model_title(data.model))
         outer_labels(axes, columns, "node homophily NH", "accuracy, share of nodes")
         common_legend(figure, axes, columns=2 if columns == 1 else 3)
+        tenths = [tenth.accuracy for panel in data.panels for tenth in panel.tenths]
+        say_below(figure, f"{whisker_words(tenths)}Bars: evaluated nodes of each tenth of NH by NC")
         say_missing(figure, data.missing)
     return figure
 

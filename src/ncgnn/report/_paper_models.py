@@ -16,7 +16,9 @@ from ncgnn.report._paper_axes import (
     drawing,
     model_title,
     panel_title,
+    say_below,
     say_missing,
+    whisker_words,
     whiskers,
 )
 from ncgnn.report._run_axes import GREY
@@ -50,8 +52,17 @@ def draw_groups(data: GroupsData) -> Figure:
             if place + columns >= count:
                 curves.set_xlabel("NC of the true labels")
         common_legend(figure, axes, columns=2 + columns)
+        say_below(
+            figure,
+            f"{whisker_words(_group_spreads(data))}Where fewer than {FEW_NODES} nodes are "
+            "evaluated, nothing is drawn",
+        )
         say_missing(figure, data.missing)
     return figure
+
+
+def _group_spreads(data: GroupsData) -> list[Spread | None]:
+    return [s for panel in data.panels for c in panel.curves for s in (c.low, c.high)]
 
 
 def _by_tenth(axis: Axes, panel: GroupsPanel, looks: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from ncgnn.report._paper_axes import (
     multiples,
     outer_labels,
     panel_title,
+    say_below,
     say_missing,
     whiskers,
 )
@@ -142,6 +143,7 @@ def draw_alpha(data: AlphaData) -> Figure:
             _densities(axis, data.grid, panel)
         outer_labels(axes, columns, "α: weight of message passing", "density")
         common_legend(figure, axes, columns=2)
+        say_below(figure, "Marks below the curves: one per run. α = 1: messages alone count")
         say_missing(figure, data.missing)
     return figure
 

@@ -50,6 +50,8 @@ def _grid(split: str, rows: Sequence[Row]) -> Grid:
         "Mean ± sample standard deviation over seeds, percent. A model is named with the options "
         "in which it differs from most of its runs on that data set."
     ]
+    if any(len(row.codes) > 1 for row in rows):
+        notes.append("‡ The runs were trained by different versions of this package.")
     if compared:
         head.append("difference")
         notes.append(
@@ -72,7 +74,7 @@ def _cells(row: Row) -> list[str]:
     return [
         row.dataset.rsplit("/", 1)[-1],
         row.label,
-        str(len(row.records)),
+        f"{len(row.records)}{'‡' if len(row.codes) > 1 else ''}",
         percent(row.spread("val")),
         percent(row.spread("test")),
         percent(row.spread("test", "macro_f1")),
@@ -123,6 +125,7 @@ def _facts(row: Row) -> dict[str, Any]:
     facts["difference"] = _number(None if found is None else found.mean)
     facts["p_value"] = _number(None if found is None else found.p_value)
     facts["p_value_over"] = "" if found is None else found.over or ""
+    facts["code_versions"] = len(row.codes)
     facts["runs"] = " ".join(record.name for record in row.records.values())
     return facts
 

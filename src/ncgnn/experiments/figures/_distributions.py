@@ -66,6 +66,7 @@ class Distributions:
     kind: Literal["table", "figure"] = "figure"
     datasets: tuple[str, ...] = DATASETS
     models: tuple[str, ...] = ()
+    options: frozenset[str] = frozenset({"hops"})
 
     def cells(self, request: Request) -> list[RunConfig]:
         """None: the graphs say it all."""

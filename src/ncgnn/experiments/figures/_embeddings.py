@@ -89,6 +89,7 @@ class Embeddings:
     kind: Literal["table", "figure"] = "figure"
     datasets: tuple[str, ...] = ("coauthor-cs",)
     models: tuple[str, ...] = ("gcn", "ncgcn")
+    one_seed: bool = True
 
     def cells(self, request: Request) -> list[RunConfig]:
         """One run per data set and model, of the first seed."""

@@ -44,6 +44,7 @@ class Entropy:
     kind: Literal["table", "figure"] = "figure"
     datasets: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
+    options: frozenset[str] = frozenset()
 
     def cells(self, request: Request) -> list[RunConfig]:
         """None: it is theory."""
