@@ -1,12 +1,14 @@
 """Accuracy of the paper's competitors: a small search on validation, then the seeds.
 
     python benchmarks/competitors.py --data-dir DIR
+    python benchmarks/competitors.py --data-dir DIR --split stratified
 
 Learning rate, weight decay and dropout are chosen among CHOICES, the same for every model, by
 validation accuracy on a split that is not used again, on larger graphs within a hundred epochs; all
-else is the model's preset. Models that the paper did not tune (CPGNN, GBKSage, HOG) keep all of
-their preset. Everything is kept in results/competitors.jsonl, from which
-benchmarks/competitors_table.py makes the table.
+else is the model's preset. Models that the paper did not tune (CPGNN, GBKSage, HOG) and those with
+the paper's own parameters (NCGCN, NCSAGE) keep all of their preset. Everything is kept in
+results/competitors.jsonl or results/stratified.jsonl, from which benchmarks/competitors_table.py
+makes the tables.
 """
 
 from __future__ import annotations
@@ -23,6 +25,10 @@ MODELS = (
     *("cpgnn", "wrgat", "gbksage", "hog", "glognn", "sngnn", "cagnn"),
     *("appnp", "gcnii", "mixhop", "linkx", "bernnet", "sgc"),
 )
+#: On the largest graphs, and beside the paper's own models in the stratified family.
+BASIC = ("mlp", "gcn", "sage")
+OURS = ("ncgcn", "ncsage")
+LARGE = ("computers", "coauthor-cs", "coauthor-physics")
 #: Learning rate, weight decay, dropout; each from the paper's search space.
 CHOICES = (
     (0.01, 5e-4, 0.5),
@@ -39,13 +45,23 @@ PLAN = {
     "actor": (4, 100, 3),
     "photo": (3, 100, 1),
     "pubmed": (3, 100, 1),
+    **dict.fromkeys(LARGE, (2, 100, 1)),
 }
 SEARCH_SEED = 100
-STORE = Path(__file__).parent.parent / "results" / "competitors.jsonl"
+SPLITS = ("paper", "stratified")
+_RESULTS = Path(__file__).parent.parent / "results"
+STORES = {"paper": _RESULTS / "competitors.jsonl", "stratified": _RESULTS / "stratified.jsonl"}
+
+
+def models_on(dataset: str, split: str) -> tuple[str, ...]:
+    """The models that are run on a data set."""
+    if split == "stratified":
+        return (*BASIC, *OURS)
+    return BASIC if dataset in LARGE else MODELS
 
 
 def config_of(
-    model: str, dataset: str, choice: int, seed: int, epochs: int | None = None
+    split: str, model: str, dataset: str, choice: int, seed: int, epochs: int | None = None
 ) -> RunConfig:
     from ncgnn.nn import model_class
     from ncgnn.training import make_config
@@ -56,44 +72,46 @@ def config_of(
         settings |= {"training.learning_rate": rate, "training.weight_decay": decay}
         if "dropout" in model_class(model).Options.model_fields:
             settings["model.dropout"] = dropout
-    return make_config(dataset=dataset, model=model, split="paper", seed=seed, settings=settings)
+    return make_config(dataset=dataset, model=model, split=split, seed=seed, settings=settings)
 
 
 def is_tuned(model: str) -> bool:
-    """Whether the paper searched parameters of the model."""
+    """Whether parameters of the model are to be searched: the paper did, and printed none."""
     from ncgnn.training import search_space
 
-    return "training.learning_rate" in search_space(model)
+    return model not in OURS and "training.learning_rate" in search_space(model)
 
 
-def search(model: str, dataset: str) -> list[RunConfig]:
+def search(split: str, model: str, dataset: str) -> list[RunConfig]:
     """The runs by which a choice is made."""
     count, epochs, _ = PLAN[dataset]
     choices = range(count) if is_tuned(model) else ()
-    return [config_of(model, dataset, choice, SEARCH_SEED, epochs) for choice in choices]
+    return [config_of(split, model, dataset, choice, SEARCH_SEED, epochs) for choice in choices]
 
 
-def final(model: str, dataset: str, kept: dict[str, Record]) -> list[RunConfig]:
+def final(split: str, model: str, dataset: str, kept: dict[str, Record]) -> list[RunConfig]:
     """The runs of the best choice with the seeds that count; none while the search lacks runs."""
-    tried = search(model, dataset)
+    tried = search(split, model, dataset)
     if any(config.name not in kept for config in tried):
         return []
     values = [kept[config.name].result["scores"]["val"]["accuracy"] for config in tried]
     choice = values.index(max(values)) if values else 0
-    return [config_of(model, dataset, choice, seed) for seed in range(PLAN[dataset][2])]
+    return [config_of(split, model, dataset, choice, seed) for seed in range(PLAN[dataset][2])]
 
 
 def main() -> None:
     from _kept import arguments, keep
 
     parser = arguments(__doc__, "runs/competitors")
-    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--models", help="by default all that are planned for a data set")
     parser.add_argument("--datasets", default=",".join(PLAN))
+    parser.add_argument("--split", choices=SPLITS, default="paper")
     given = parser.parse_args()
+    split, store = given.split, STORES[given.split]
     for dataset in given.datasets.split(","):
-        models = given.models.split(",")
-        kept = keep([c for m in models for c in search(m, dataset)], STORE, given)
-        keep([c for m in models for c in final(m, dataset, kept)], STORE, given)
+        models = given.models.split(",") if given.models else models_on(dataset, split)
+        kept = keep([c for m in models for c in search(split, m, dataset)], store, given)
+        keep([c for m in models for c in final(split, m, dataset, kept)], store, given)
 
 
 if __name__ == "__main__":
