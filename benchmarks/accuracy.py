@@ -3,7 +3,7 @@
     python benchmarks/accuracy.py --data-dir DIR
 
 Stopping it loses at most a few seconds of work; the same command goes on. Finished cells are added
-to results/accuracy.jsonl, from which benchmarks/accuracy_table.py makes the tables of RESULTS.md.
+to results/accuracy.jsonl, from which benchmarks/results.py makes the tables of RESULTS.md.
 """
 
 from __future__ import annotations

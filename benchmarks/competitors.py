@@ -10,8 +10,8 @@ else is the model's preset. Models that the paper did not tune (CPGNN, GBKSage, 
 the paper's own parameters (NCGCN, NCSAGE) keep all of their preset. With --corrected, cells that
 are more than SHORT points below the paper are run once more with the correction for class shares
 (class_shares=val), to see how much of the gap that shift explains. Everything is kept in
-results/competitors.jsonl or results/stratified.jsonl, from which benchmarks/competitors_table.py
-makes the tables.
+results/competitors.jsonl or results/stratified.jsonl, from which benchmarks/results.py makes
+the tables.
 """
 
 from __future__ import annotations

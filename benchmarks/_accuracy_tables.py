@@ -1,29 +1,18 @@
-"""The tables of RESULTS.md from the stored results of benchmarks/accuracy.py.
-
-python benchmarks/accuracy_table.py            # prints them
-python benchmarks/accuracy_table.py --write    # puts them into RESULTS.md
-"""
+"""Tables from the stored results of benchmarks/accuracy.py."""
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
-import statistics
 from collections import defaultdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from _tables import cell, head, majority
 from accuracy import LARGE, STORE
 
 from ncgnn.experiments._published import published
 from ncgnn.training import make_config
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-RESULTS = Path(__file__).parent.parent / "RESULTS.md"
-BEGIN, END = "<!-- tables begin -->", "<!-- tables end -->"
 GRAPHS = ("pubmed", "photo", *LARGE, "actor", "chameleon-filtered", "squirrel-filtered")
 PAPER = {
     "NCGCN": "ncgcn",
@@ -84,17 +73,8 @@ def stored() -> dict[str, Runs]:
     return found
 
 
-def cell(results: list[dict[str, Any]], part: str, score: str = "accuracy") -> str:
-    if not results:
-        return ""
-    values = [100 * result["scores"][part][score] for result in results]
-    spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.2f}{spread} ({len(values)})"
-
-
 def rows(found: dict[str, Runs], part: str, score: str = "accuracy") -> list[str]:
-    head = f"| | {' | '.join(GRAPHS)} |"
-    lines = [head, f"|{' --- |' * (len(GRAPHS) + 1)}"]
+    lines = head(GRAPHS)
     for name in sorted(found):
         cells = [cell(found[name].get(graph, []), part, score) for graph in GRAPHS]
         lines.append(f"| {name} | {' | '.join(cells)} |")
@@ -103,7 +83,7 @@ def rows(found: dict[str, Runs], part: str, score: str = "accuracy") -> list[str
 
 def high_shares(found: dict[str, Runs]) -> list[str]:
     """How many nodes were in the high group in the best epoch, in percent."""
-    lines = [f"| | {' | '.join(GRAPHS)} |", f"|{' --- |' * (len(GRAPHS) + 1)}"]
+    lines = head(GRAPHS)
     for name in sorted(found):
         cells = []
         for graph in GRAPHS:
@@ -115,15 +95,10 @@ def high_shares(found: dict[str, Runs]) -> list[str]:
 
 
 def tables() -> str:
+    """Scores of every variant on every graph, and the sizes of its groups."""
     found = stored()
     paper = [f"| paper: {title} | {paper_row(row)} |" for title, row in PAPER.items()]
-    baseline: dict[str, list[float]] = defaultdict(list)
-    for runs in found.values():
-        for graph, results in runs.items():
-            baseline[graph] += [100 * r["majority_baseline"] for r in results]
-    majority = " | ".join(
-        f"{statistics.fmean(baseline[g]):.2f}" if baseline[g] else "" for g in GRAPHS
-    )
+    everything = [[r for runs in found.values() for r in runs.get(g, [])] for g in GRAPHS]
     parts = [
         "### Test accuracy at the best validation epoch",
         "",
@@ -131,7 +106,7 @@ def tables() -> str:
         "",
         *rows(found, "test"),
         *paper,
-        f"| majority class | {majority} |",
+        majority(everything),
         "",
         "### Validation accuracy, by which modes are chosen",
         "",
@@ -152,25 +127,6 @@ def tables() -> str:
     return "\n".join(parts)
 
 
-def paper_row(row: str, graphs: Sequence[str] = GRAPHS) -> str:
+def paper_row(row: str) -> str:
     """What the paper prints in a row of its main table."""
-    return " | ".join(f"{published('table1')[row][graph][0]:.2f}" for graph in graphs)
-
-
-def replace_between(text: str, begin: str, end: str, inside: str) -> str:
-    """A text with other words between two marks."""
-    before, after = text.split(begin)[0], text.split(end)[1]
-    return f"{before}{begin}\n\n{inside}\n\n{end}{after}"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true")
-    if not parser.parse_args().write:
-        print(tables())
-        return
-    RESULTS.write_text(replace_between(RESULTS.read_text(), BEGIN, END, tables()))
-
-
-if __name__ == "__main__":
-    main()
+    return " | ".join(f"{published('table1')[row][graph][0]:.2f}" for graph in GRAPHS)

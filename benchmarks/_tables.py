@@ -1,0 +1,34 @@
+"""What the tables of RESULTS.md have in common."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Result = dict[str, Any]
+
+
+def head(graphs: Sequence[str]) -> list[str]:
+    """A column for the names of rows, and one per graph."""
+    return [f"| | {' | '.join(graphs)} |", f"|{' --- |' * (len(graphs) + 1)}"]
+
+
+def cell(results: Sequence[Result], part: str = "test", score: str = "accuracy") -> str:
+    """Mean ± sample standard deviation (number of seeds), in percent."""
+    if not results:
+        return ""
+    values = [100 * result["scores"][part][score] for result in results]
+    spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.2f}{spread} ({len(values)})"
+
+
+def majority(by_graph: Iterable[Sequence[Result]]) -> str:
+    """A row with the accuracy of always answering the commonest class."""
+    means = [
+        f"{statistics.fmean(100 * r['majority_baseline'] for r in results):.2f}" if results else ""
+        for results in by_graph
+    ]
+    return f"| majority class | {' | '.join(means)} |"

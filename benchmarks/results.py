@@ -1,0 +1,53 @@
+"""The tables of RESULTS.md from the stored results.
+
+    python benchmarks/results.py            # prints them
+    python benchmarks/results.py --write    # puts them into RESULTS.md
+
+Each stands there between two marks; what has no stored results yet is left as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import _accuracy_tables
+import _classic_tables
+import _competitor_tables
+from accuracy import STORE
+from competitors import STORES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RESULTS = Path(__file__).parent.parent / "RESULTS.md"
+#: By the words in the marks: the stored results, and what makes the tables.
+SECTIONS: dict[str, tuple[Path, Callable[[], str]]] = {
+    "tables": (STORE, _accuracy_tables.tables),
+    "competitors": (STORES["paper"], lambda: _competitor_tables.tables("paper")),
+    "stratified": (STORES["stratified"], lambda: _competitor_tables.tables("stratified")),
+    "classic": (_classic_tables.STORE, _classic_tables.tables),
+}
+
+
+def replaced(text: str, name: str, inside: str) -> str:
+    """A text with other words between two marks."""
+    begin, end = f"<!-- {name} begin -->", f"<!-- {name} end -->"
+    before, after = text.split(begin)[0], text.split(end)[1]
+    return f"{before}{begin}\n\n{inside}\n\n{end}{after}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true")
+    write = parser.parse_args().write
+    for name, (store, make) in SECTIONS.items():
+        if store.is_file() and write:
+            RESULTS.write_text(replaced(RESULTS.read_text(), name, make()))
+        elif store.is_file():
+            print(make())
+
+
+if __name__ == "__main__":
+    main()
