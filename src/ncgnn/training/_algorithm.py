@@ -13,7 +13,8 @@ groups of parameters, a further loss and stages of training, see :mod:`ncgnn.nn.
 
 Every pass computes the logits of those nodes alone that it needs: of training nodes for the loss
 (so that training accuracy is with dropout, before the step), of validation nodes for validation,
-and of all nodes only on a new high.
+and of all nodes only on a new high. With ``averaging``, validation, pseudo-labels and what is kept
+are those of a running mean of the weights.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ncgnn.errors import InputError, NcgnnError
 from ncgnn.nn._dropout import DropoutKey
 from ncgnn.nn._grouping import Grouper, Grouping
 from ncgnn.nn._protocol import begin_phase, parameter_groups, phases, with_extra_loss
+from ncgnn.training._averaging import averaged_step, weights_in_force
 from ncgnn.training._shares import ShareCorrection
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ class State:
         grouping: NC and groups in force.
         best_grouping: NC and groups in force in the best epoch.
         best_weights: The model's parameters after the best epoch.
+        mean_weights: Running mean of the parameters; empty where there is none.
     """
 
     epoch: int = 0
@@ -73,6 +76,7 @@ class State:
     grouping: Grouping = field(default_factory=lambda: Grouping.start(0))
     best_grouping: Grouping = field(default_factory=lambda: Grouping.start(0))
     best_weights: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
+    mean_weights: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
 
 
 class Trainer:
@@ -123,7 +127,8 @@ class Trainer:
         """
         devices = [self.inputs.device] if self.inputs.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
-            self._run(after_epoch, share=after_epoch is None or keeps_weights)
+            same = self.config.averaging == 0  # weights of evaluation and of the next step
+            self._run(after_epoch, share=same and (after_epoch is None or keeps_weights))
         self.model.load_state_dict(self.state.best_weights)
         return self.state
 
@@ -166,6 +171,7 @@ class Trainer:
             self.model.load_state_dict(state.best_weights)
         state.phase, state.phase_start = state.phase + 1, state.epoch
         state.best_accuracy, state.best_epoch, state.best_weights = -1.0, -1, {}
+        state.mean_weights = {}
         labels = self.inputs.labels.index_select(0, self.train)
         self._seed_torch(_PHASE_PLACE)
         self.model.eval()
@@ -179,6 +185,14 @@ class Trainer:
         if state.phase < 0 or self._phase_is_over:
             self._begin_phase()
         record: Record = {"epoch": state.epoch, **self._step()}
+        with weights_in_force(self.model, state.mean_weights):
+            self._judge(record)
+        state.epoch += 1
+        return record
+
+    def _judge(self, record: Record) -> None:
+        """Validate, and keep the weights and regroup the nodes on a new high."""
+        state = self.state
         everyone = self.logits(state.grouping) if self._computes_all else None
         if everyone is None:
             record |= self._validation(self.logits(state.grouping, self.val))
@@ -199,8 +213,6 @@ class Trainer:
             state.best_weights = _copied(self.model.state_dict(), state.best_weights)
             if self.grouper is not None:
                 state.grouping = self.grouper(self._pseudo_labels(logits))
-        state.epoch += 1
-        return record
 
     def _step(self) -> Record:
         """One step of Adam on the cross-entropy of the training nodes."""
@@ -213,9 +225,16 @@ class Trainer:
         loss.backward()
         self.optimizer.step()
         increment_version(list(self.model.parameters()))
+        self._average()
         value = float(loss.detach())
         self._require_finite(math.isfinite(value), f"the loss is {value}")
         return {"loss": value, "train_accuracy": self._share_right(logits, self.train)}
+
+    def _average(self) -> None:
+        state, decay = self.state, self.config.averaging
+        if decay:
+            steps = state.epoch - state.phase_start
+            state.mean_weights = averaged_step(state.mean_weights, self.model, decay, steps)
 
     def _seed_torch(self, place: int) -> DropoutKey:
         """Seed torch for layers that draw numbers themselves, so that resumed runs repeat them."""

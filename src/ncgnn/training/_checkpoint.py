@@ -25,6 +25,7 @@ def save_checkpoint(path: Path, trainer: Trainer, about: dict[str, Any]) -> None
     state = trainer.state
     tensors = {f"model.{name}": value for name, value in trainer.model.state_dict().items()}
     tensors |= {f"best.{name}": value for name, value in state.best_weights.items()}
+    tensors |= {f"mean.{name}": value for name, value in state.mean_weights.items()}
     for number, moments in trainer.optimizer.state_dict()["state"].items():
         tensors |= {f"adam.{number}.{name}": value for name, value in moments.items()}
     for name in _GROUPINGS:
@@ -62,6 +63,7 @@ def _restore(trainer: Trainer, tensors: dict[str, torch.Tensor], about: dict[str
         optimizer["state"].setdefault(int(number), {})[name] = value
     trainer.optimizer.load_state_dict(optimizer)
     state.best_weights = {k: v.to(device) for k, v in _under("best.", tensors).items()}
+    state.mean_weights = {k: v.to(device) for k, v in _under("mean.", tensors).items()}
     for name in _GROUPINGS:
         setattr(state, name, Grouping(tensors[f"{name}.confusion"], tensors[f"{name}.group"]))
     state.epoch, state.best_epoch = int(about["epoch"]), int(about["best_epoch"])

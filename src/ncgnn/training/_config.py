@@ -73,6 +73,9 @@ class TrainingConfig(_Section):
         precision: ``float32`` or ``float64``.
         class_shares: Which nodes' class shares answers are meant for: those of ``train`` nodes, or
             of ``val`` nodes, see :class:`ncgnn.training._shares.ShareCorrection`.
+        averaging: What is validated, regroups nodes and is kept is a running mean of the weights;
+            this is the share that it keeps of itself in every step, and 0 means no mean. See
+            :func:`ncgnn.training._averaging.averaged_step`.
     """
 
     learning_rate: Positive = 0.01
@@ -83,13 +86,14 @@ class TrainingConfig(_Section):
     device: str = "cpu"
     precision: Literal["float32", "float64"] = "float32"
     class_shares: ClassShares = "train"
+    averaging: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
     @model_serializer(mode="wrap")
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         tables = handler(self)
-        if self.class_shares == "train":
-            del tables["class_shares"]
-        return tables
+        usual = {"class_shares": "train", "averaging": 0.0}
+        said = (k for k, value in tables.items() if k not in usual or usual[k] != value)
+        return {key: tables[key] for key in said}
 
 
 class ModelConfig(BaseModel):

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from tiny import tiny_config
+
+import ncgnn
+from ncgnn.errors import InputError
+from ncgnn.training import Trainer, load_run, train_run
+from ncgnn.training._run import graph_inputs, new_model
+
+COMPARED = ("metrics.jsonl", "result.json", "weights.safetensors")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return ncgnn.load("digits")
+
+
+def trainer_of(graph, model, **settings):
+    config = tiny_config(model, **settings)
+    inputs = graph_inputs(config, graph)
+    split = ncgnn.make_split(graph, "stratified", 0)
+    return Trainer(new_model(config, inputs), inputs, split, config.training)
+
+
+def weights(trainer):
+    return {name: value.clone() for name, value in trainer.model.state_dict().items()}
+
+
+@pytest.mark.parametrize("model", ["mlp", "tuned-gcn"])
+def test_the_mean_is_what_the_formula_says(digits, model):
+    options = {"norm": "batch"} if model == "tuned-gcn" else {}
+    trainer = trainer_of(digits, model, averaging=0.7, epochs=40, **options)
+    mean = {}
+    for step in range(40):
+        trainer.epoch()
+        now = weights(trainer)
+        kept = min(0.7, (1 + step) / (10 + step))
+        for name, value in now.items():
+            old = mean.get(name, value)
+            mean[name] = value if not value.is_floating_point() else kept * old + (1 - kept) * value
+    assert (1 + 39) / (10 + 39) > 0.7 > (1 + 9) / (10 + 9), "both cases of the formula"
+    for name, value in trainer.state.mean_weights.items():
+        torch.testing.assert_close(value, mean[name], rtol=1e-4, atol=1e-5)
+
+
+def test_steps_are_those_without_a_mean(digits):
+    plain, averaged = (trainer_of(digits, "gcn", averaging=d) for d in (0.0, 0.9))
+    for _ in range(12):
+        one, other = plain.epoch(), averaged.epoch()
+        assert one["loss"] == other["loss"]
+    for name, value in weights(plain).items():
+        assert torch.equal(value, weights(averaged)[name]), name
+    assert not plain.state.mean_weights
+
+
+def test_what_is_kept_is_the_mean_of_the_best_epoch(digits):
+    trainer = trainer_of(digits, "ncgcn", averaging=0.8, epochs=30)
+    means, accuracies = [], []
+
+    def after_epoch(record):
+        means.append({k: v.clone() for k, v in trainer.state.mean_weights.items()})
+        accuracies.append(record["val_accuracy"])
+
+    state = trainer.run(after_epoch, keeps_weights=True)
+    assert state.best_epoch == accuracies.index(max(accuracies))
+    for name, value in trainer.model.state_dict().items():
+        assert torch.equal(value, means[state.best_epoch][name]), name
+    logits = trainer.logits(state.best_grouping)
+    right = logits.argmax(1) == trainer.inputs.labels
+    assert float(right[trainer.val].double().mean()) == state.best_accuracy
+
+
+def test_pseudo_labels_are_those_of_the_mean(digits):
+    trainer = trainer_of(digits, "ncgcn", averaging=0.95, epochs=30)
+    while trainer.state.epoch < 2 or trainer.state.best_epoch != trainer.state.epoch - 1:
+        trainer.epoch()
+    trainer.model.load_state_dict(trainer.state.mean_weights)
+    predictions = trainer.logits(trainer.state.best_grouping).argmax(1)
+    assert trainer.grouper is not None
+    expected = trainer.grouper(predictions)
+    assert torch.equal(trainer.state.grouping.group, expected.group)
+
+
+@pytest.mark.parametrize("model", ["ncgcn", "cpgnn", "tuned-sage"])
+def test_an_interrupted_run_ends_as_if_nothing_had_happened(tmp_path, model):
+    config = tiny_config(model, epochs=8, averaging=0.9)
+    whole = train_run(config, tmp_path / "a")
+    seen = []
+    with pytest.raises(KeyboardInterrupt):
+        train_run(config, tmp_path / "b", on_epoch=seen.append, stop=lambda: len(seen) == 5)
+    again = train_run(config, tmp_path / "b")
+    for name in COMPARED:
+        assert (again.folder / name).read_bytes() == (whole.folder / name).read_bytes(), name
+    best = whole.result["scores"]["val"]["accuracy"]
+    trained = load_run(again.folder)
+    right = trained.probabilities().argmax(1) == trained.graph.labels
+    assert right[ncgnn.make_split(trained.graph, "stratified", 0).val].mean() == best
+
+
+def test_no_mean_is_not_written_and_a_mean_is():
+    assert tiny_config().name == tiny_config(averaging=0.0).name
+    assert "averaging" not in tiny_config().model_dump()["training"]
+    assert tiny_config(averaging=0.9).model_dump()["training"]["averaging"] == 0.9
+
+
+@pytest.mark.parametrize("decay", [1.0, -0.1, float("nan")])
+def test_a_mean_that_never_or_always_forgets_is_refused(decay):
+    with pytest.raises(InputError, match="averaging"):
+        tiny_config(averaging=decay)
