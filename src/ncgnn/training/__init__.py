@@ -6,7 +6,7 @@ from ncgnn._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from ncgnn._memory import keep_freed_memory
-    from ncgnn.training._algorithm import State, Trainer, TrainingError
+    from ncgnn.training._algorithm import Trainer, TrainingError
     from ncgnn.training._config import DataConfig, ModelConfig, RunConfig, TrainingConfig
     from ncgnn.training._fit import fit
     from ncgnn.training._folder import RunFolder
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ncgnn.training._run import RunResult, train_run
     from ncgnn.training._saved import load_run
     from ncgnn.training._scores import scores
+    from ncgnn.training._state import State
     from ncgnn.training._summary import Spread, Summary, summary
     from ncgnn.training._tensors import DamagedFileError
     from ncgnn.training._trained import TrainedModel
@@ -45,7 +46,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "_algorithm": ("State", "Trainer", "TrainingError"),
+    "_algorithm": ("Trainer", "TrainingError"),
     "_config": ("DataConfig", "ModelConfig", "RunConfig", "TrainingConfig"),
     "_fit": ("fit",),
     "_folder": ("RunFolder",),
@@ -53,6 +54,7 @@ _MODULES = {
     "_run": ("RunResult", "train_run"),
     "_saved": ("load_run",),
     "_scores": ("scores",),
+    "_state": ("State",),
     "_summary": ("Spread", "Summary", "summary"),
     "_tensors": ("DamagedFileError",),
     "_trained": ("TrainedModel",),

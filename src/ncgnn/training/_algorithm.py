@@ -20,7 +20,6 @@ are those of a running mean of the weights.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -33,9 +32,10 @@ from ncgnn.nn._grouping import Grouper, Grouping
 from ncgnn.nn._protocol import begin_phase, parameter_groups, phases, with_extra_loss
 from ncgnn.training._averaging import averaged_step, weights_in_force
 from ncgnn.training._shares import ShareCorrection
+from ncgnn.training._state import State, copied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from ncgnn.data import Split
     from ncgnn.nn._grouping import GroupingRule
@@ -50,33 +50,6 @@ _TORCH_PLACE, _PHASE_PLACE = 1 << 16, (1 << 16) + 1
 
 class TrainingError(NcgnnError):
     """Training cannot go on."""
-
-
-@dataclass
-class State:
-    """Everything that training knows between two epochs.
-
-    Attributes:
-        epoch: Number of epochs done.
-        phase: Number of the stage of training; -1 before the first one has begun.
-        phase_start: The epoch with which the stage began.
-        best_accuracy: Highest validation accuracy of the stage so far.
-        best_epoch: The epoch that reached it first.
-        grouping: NC and groups in force.
-        best_grouping: NC and groups in force in the best epoch.
-        best_weights: The model's parameters after the best epoch.
-        mean_weights: Running mean of the parameters; empty where there is none.
-    """
-
-    epoch: int = 0
-    phase: int = -1
-    phase_start: int = 0
-    best_accuracy: float = -1.0
-    best_epoch: int = -1
-    grouping: Grouping = field(default_factory=lambda: Grouping.start(0))
-    best_grouping: Grouping = field(default_factory=lambda: Grouping.start(0))
-    best_weights: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
-    mean_weights: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
 
 
 class Trainer:
@@ -210,7 +183,7 @@ class Trainer:
                 record["test_accuracy"] = self._share_right(logits[self.test], self.test)
             state.best_accuracy, state.best_epoch = record["val_accuracy"], state.epoch
             state.best_grouping = state.grouping
-            state.best_weights = _copied(self.model.state_dict(), state.best_weights)
+            state.best_weights = copied(self.model.state_dict(), state.best_weights)
             if self.grouper is not None:
                 state.grouping = self.grouper(self._pseudo_labels(logits))
 
@@ -299,14 +272,3 @@ class Trainer:
     def _share_right(self, logits: torch.Tensor, nodes: torch.Tensor) -> float:
         right = logits.argmax(1) == self.inputs.labels.index_select(0, nodes)
         return int(right.sum()) / len(nodes)
-
-
-def _copied(
-    weights: Mapping[str, torch.Tensor], into: Mapping[str, torch.Tensor]
-) -> Mapping[str, torch.Tensor]:
-    """A copy of the weights, in the memory of the previous one if there is one."""
-    if not into:
-        return {name: value.detach().clone() for name, value in weights.items()}
-    for name, value in weights.items():
-        into[name].copy_(value)
-    return into
