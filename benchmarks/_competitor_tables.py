@@ -77,7 +77,8 @@ def tables(split: str) -> str:
             *("", "Test macro-F1.", "", *head(graphs), *rows(present, _macro_f1)),
             "",
             "Learning rate, weight decay and dropout that validation chose, among "
-            f"{len(CHOICES)} settings or fewer (benchmarks/competitors.py).",
+            f"{len(CHOICES)} settings or fewer (CHOICES, PLAN and COSTLY in "
+            "benchmarks/competitors.py).",
             *("", *head(graphs), *rows(searched, chosen)),
         ]
     )
