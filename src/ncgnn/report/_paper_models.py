@@ -113,7 +113,7 @@ def _by_group(axis: Axes, panel: GroupsPanel, looks: dict[str, Any]) -> None:
 
 
 def _count(nodes: float) -> str:
-    return f"{nodes:,.0f}" if nodes >= 10 or nodes == 0 else f"{nodes:.1f}"
+    return f"{nodes:,.0f}" if nodes >= 10 or nodes == round(nodes) else f"{nodes:.1f}"
 
 
 def draw_time(data: TimeData) -> Figure:
