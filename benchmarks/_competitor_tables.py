@@ -27,8 +27,15 @@ def stored(split: str) -> tuple[Runs, Runs]:
         training = record.config["training"]
         if training["seed"] != SEARCH_SEED:
             found = corrected if training.get("class_shares") == "val" else plain
-            found[record.config["model"]["name"], record.config["data"]["dataset"]].append(record)
+            found[_label(record), record.config["data"]["dataset"]].append(record)
     return plain, corrected
+
+
+def _label(record: Record) -> str:
+    """The model, with its variant where two were measured."""
+    model = record.config["model"]
+    variant = model.get("variant") if model["name"] == "sngnn" else None
+    return "sngnn ++" if variant == "plusplus" else model["name"]
 
 
 def chosen(records: list[Record]) -> str:
@@ -53,7 +60,8 @@ def tables(split: str) -> str:
     """Accuracy beside the paper's, macro-F1, and the parameters that were chosen."""
     final, corrected = stored(split)
     graphs = [graph for graph in PLAN if any(place == graph for _, place in final)]
-    present = [m for m in (*MODELS, *OURS) if any((m, graph) in final for graph in graphs)]
+    known = {label for label, _ in final}
+    present = [m for m in (*MODELS, "sngnn ++", *OURS) if m in known]
     searched = [model for model in present if model not in OURS]
     note = (
         f" * more than {SHORT:g} points below the paper; `shares`: those runs once more with "

@@ -97,8 +97,9 @@ def draw_sensitivity(data: SensitivityData) -> Figure:
         for axis, panel in zip(axes, data.panels, strict=True):
             middle = (len(panel.curves) - 1) / 2
             for place, (curve, look) in enumerate(zip(panel.curves, LOOKS, strict=False)):
-                _hop_curve(axis, curve, look, _SHIFT * (place - middle))
-            _preset(axis, panel)
+                shift = _SHIFT * (place - middle)
+                _hop_curve(axis, curve, look, shift)
+                _preset(axis, panel, curve, shift)
             axis.set_xticks([point.threshold for point in panel.curves[0].points])
             axis.margins(x=0.06)
             panel_title(axis, panel.dataset)
@@ -123,15 +124,14 @@ def _hop_curve(axis: Axes, curve: HopCurve, look: tuple[str, Any, str], shift: f
     axis.errorbar(places, [spread.mean for spread in spreads], error, label=label, **style)
 
 
-def _preset(axis: Axes, panel: SensitivityPanel) -> None:
+def _preset(axis: Axes, panel: SensitivityPanel, curve: HopCurve, shift: float) -> None:
     """A ring around the pair that the paper found best."""
-    for curve in panel.curves:
-        for point in curve.points:
-            chosen = (panel.preset_hops, panel.preset_threshold)
-            if (curve.hops, point.threshold) == chosen and point.test is not None:
-                ring: dict[str, Any] = {"marker": "o", "markersize": 11, "linestyle": "none"}
-                ring |= {"markerfacecolor": "none", "markeredgecolor": "black"}
-                axis.plot([point.threshold], [point.test.mean], label="the preset", **ring)
+    for point in curve.points:
+        chosen = (panel.preset_hops, panel.preset_threshold)
+        if (curve.hops, point.threshold) == chosen and point.test is not None:
+            ring: dict[str, Any] = {"marker": "o", "markersize": 11, "linestyle": "none"}
+            ring |= {"markerfacecolor": "none", "markeredgecolor": "black", "clip_on": False}
+            axis.plot([point.threshold + shift], [point.test.mean], label="the preset", **ring)
 
 
 def draw_alpha(data: AlphaData) -> Figure:
