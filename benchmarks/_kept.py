@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncgnn.experiments import Record, Watcher, read_stored, sweep, write_stored
+from ncgnn.experiments import Record, Watcher, as_records, read_stored, sweep, write_stored
 from ncgnn.experiments._records import code_version
 
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ def keep(configs: Sequence[RunConfig], path: Path, given: argparse.Namespace) ->
     known = {record.name for record in read_stored(path)} if path.is_file() else set[str]()
     left = [config for config in configs if config.name not in known]
     print(f"{len(configs) - len(left)} runs are in {path.name}, {len(left)} are to be trained")
-    sweep(left, given.runs, data_dir=given.data_dir, workers=given.workers, watcher=Keeper(path))
+    done = sweep(
+        left, given.runs, data_dir=given.data_dir, workers=given.workers, watcher=Keeper(path)
+    )
+    write_stored(as_records(done.runs), path)  # also what an earlier process could not add
     return {record.name: record for record in read_stored(path)} if path.is_file() else {}
 
 
