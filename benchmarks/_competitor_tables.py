@@ -6,7 +6,18 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from _tables import cell, head, majority
-from competitors import CHOICES, MODELS, OURS, PLAN, SEARCH_SEED, SHORT, STORES, is_short
+from competitors import (
+    CHOICES,
+    COSTLY,
+    MODELS,
+    OURS,
+    PLAN,
+    SEARCH_SEED,
+    SHORT,
+    STORES,
+    is_short,
+    is_tuned,
+)
 
 from ncgnn.experiments import Record, read_stored
 from ncgnn.experiments._published import printed, published
@@ -28,7 +39,17 @@ def stored(split: str) -> tuple[Runs, Runs]:
         if training["seed"] != SEARCH_SEED:
             found = corrected if training.get("class_shares") == "val" else plain
             found[_label(record), record.config["data"]["dataset"]].append(record)
+    for runs in (*plain.values(), *corrected.values()):
+        if len({_without_seed(record) for record in runs}) > 1:
+            raise SystemExit(
+                f"{STORES[split]}: several configurations of {runs[0].name}; remove one."
+            )
     return plain, corrected
+
+
+def _without_seed(record: Record) -> str:
+    config = record.config
+    return repr(config | {"training": config["training"] | {"seed": None}})
 
 
 def _label(record: Record) -> str:
@@ -43,9 +64,13 @@ def chosen(records: list[Record]) -> str:
     if not records:
         return ""
     config = records[0].config
+    model = config["model"]["name"]
+    if not is_tuned(model):
+        return "preset"
     parts = [config["training"]["learning_rate"], config["training"]["weight_decay"]]
     dropout = config["model"].get("dropout")
-    return ", ".join(f"{part:g}" for part in [*parts, *([] if dropout is None else [dropout])])
+    text = ", ".join(f"{part:g}" for part in [*parts, *([] if dropout is None else [dropout])])
+    return f"{text} (first)" if (model, config["data"]["dataset"]) in COSTLY else text
 
 
 def paper_cell(model: str, graph: str, records: list[Record]) -> str:
@@ -85,8 +110,8 @@ def tables(split: str) -> str:
             *("", "Test macro-F1.", "", *head(graphs), *rows(present, _macro_f1)),
             "",
             "Learning rate, weight decay and dropout that validation chose, among "
-            f"{len(CHOICES)} settings or fewer (CHOICES, PLAN and COSTLY in "
-            "benchmarks/competitors.py).",
+            f"{len(CHOICES)} settings or fewer (CHOICES and PLAN in benchmarks/competitors.py); "
+            "`preset`: not searched, `(first)`: the first setting, because an epoch takes seconds.",
             *("", *head(graphs), *rows(searched, chosen)),
         ]
     )

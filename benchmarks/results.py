@@ -9,6 +9,7 @@ Each stands there between two marks; what has no stored results yet is left as i
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,10 @@ SECTIONS: dict[str, tuple[Path, Callable[[], str]]] = {
 def replaced(text: str, name: str, inside: str) -> str:
     """A text with other words between two marks."""
     begin, end = f"<!-- {name} begin -->", f"<!-- {name} end -->"
+    if begin not in text or end not in text:
+        sys.exit(
+            f"{RESULTS}: has no lines '{begin}' and '{end}'; add them where the tables belong."
+        )
     before, after = text.split(begin)[0], text.split(end)[1]
     return f"{before}{begin}\n\n{inside}\n\n{end}{after}"
 
@@ -42,11 +47,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true")
     write = parser.parse_args().write
-    for name, (store, make) in SECTIONS.items():
-        if store.is_file() and write:
-            RESULTS.write_text(replaced(RESULTS.read_text(), name, make()))
-        elif store.is_file():
-            print(make())
+    made = {name: make() for name, (store, make) in SECTIONS.items() if store.is_file()}
+    if not write:
+        print(*made.values(), sep="\n\n")
+        return
+    text = RESULTS.read_text()
+    for name, inside in made.items():
+        text = replaced(text, name, inside)
+    RESULTS.write_text(text)
 
 
 if __name__ == "__main__":

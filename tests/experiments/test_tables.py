@@ -180,6 +180,8 @@ def test_options_without_effect_are_refused():
         request_for("distributions", datasets=["digits"], seeds=3)
     with pytest.raises(InputError, match=r"--set model\.hidden says nothing; it takes hops"):
         request_for("distributions", datasets=["digits"], settings={"model.hidden": 3})
+    with pytest.raises(InputError, match=r"--set training\.hops says nothing"):
+        request_for("distributions", datasets=["digits"], settings={"training.hops": 3})
     with pytest.raises(InputError, match="one of the seeds"):
         request_for("embeddings", datasets=["digits"], seeds=2)
     request, _ = request_for("distributions", datasets=["digits"], settings={"model.hops": 3})

@@ -154,7 +154,7 @@ def _check_used(
         return
     if split is not None or chosen != (0,):
         raise InputError(f"{wanted.name} rests on no runs; leave --split and --seeds out.")
-    useless = [key for key in settings if key.rpartition(".")[2] not in known]
+    useless = [key for key in settings if key.removeprefix("model.") not in known]
     if useless:
         takes = f"; it takes {', '.join(sorted(known))}" if known else ""
         raise InputError(f"{wanted.name} rests on no runs; --set {useless[0]} says nothing{takes}.")

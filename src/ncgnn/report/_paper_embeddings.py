@@ -34,7 +34,9 @@ def draw_embeddings(data: EmbeddingsData) -> Figure:
         handles = [_mark("^", 6, edge=0.7), _mark("o", 4, edge=0)]
         names = ["high NC of the true labels", "low NC"]
         figure.legend(handles, names, loc="outside upper left", ncols=2, frameon=False, fontsize=8)
-        _class_legend(figure, 1 + max(max(panel.label, default=0) for panel in data.panels))
+        _class_legend(
+            figure, 1 + max((max(panel.label, default=0) for panel in data.panels), default=0)
+        )
         say_missing(figure, data.missing)
     return figure
 

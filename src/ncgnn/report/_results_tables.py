@@ -51,7 +51,9 @@ def _grid(split: str, rows: Sequence[Row]) -> Grid:
         "in which it differs from most of its runs on that data set."
     ]
     if any(len(row.codes) > 1 for row in rows):
-        notes.append("‡ The runs were trained by different versions of this package.")
+        notes.append(
+            "‡ The runs were trained by different versions of this package, as far as is known."
+        )
     if compared:
         head.append("difference")
         notes.append(

@@ -100,8 +100,7 @@ class Trainer:
         """
         devices = [self.inputs.device] if self.inputs.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
-            same = self.config.averaging == 0  # weights of evaluation and of the next step
-            self._run(after_epoch, share=same and (after_epoch is None or keeps_weights))
+            self._run(after_epoch, share=after_epoch is None or keeps_weights)
         self.model.load_state_dict(self.state.best_weights)
         return self.state
 
@@ -198,9 +197,9 @@ class Trainer:
         loss.backward()
         self.optimizer.step()
         increment_version(list(self.model.parameters()))
-        self._average()
         value = float(loss.detach())
         self._require_finite(math.isfinite(value), f"the loss is {value}")
+        self._average()
         return {"loss": value, "train_accuracy": self._share_right(logits, self.train)}
 
     def _average(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from torch.autograd.graph import increment_version
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
@@ -60,6 +62,9 @@ def weights_in_force(model: nn.Module, weights: Mapping[str, torch.Tensor]) -> G
 def _swap(model: nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
     if not weights:
         return
-    for name, value in model.state_dict(keep_vars=True).items():
+    # A tensor that a model holds under two names is one tensor.
+    own = {id(value): (name, value) for name, value in model.state_dict(keep_vars=True).items()}
+    for name, value in own.values():
         other = weights[name]
         value.data, other.data = other.data, value.data
+    increment_version([value for _, value in own.values()])  # products that were kept are stale

@@ -74,8 +74,8 @@ class TrainingConfig(_Section):
         class_shares: Which nodes' class shares answers are meant for: those of ``train`` nodes, or
             of ``val`` nodes, see :class:`ncgnn.training._shares.ShareCorrection`.
         averaging: What is validated, regroups nodes and is kept is a running mean of the weights;
-            this is the share that it keeps of itself in every step, and 0 means no mean. See
-            :func:`ncgnn.training._averaging.averaged_step`.
+            this is the share that it keeps of itself per step in the long run, and 0 means no
+            mean. See :func:`ncgnn.training._averaging.averaged_step`.
     """
 
     learning_rate: Positive = 0.01

@@ -25,7 +25,7 @@ class State:
         best_epoch: The epoch that reached it first.
         grouping: NC and groups in force.
         best_grouping: NC and groups in force in the best epoch.
-        best_weights: The model's parameters after the best epoch.
+        best_weights: The parameters that were validated in the best epoch.
         mean_weights: Running mean of the parameters; empty where there is none.
     """
 

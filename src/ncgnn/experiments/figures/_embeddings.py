@@ -81,7 +81,7 @@ class Embeddings:
 
     GCN is the paper's standard one (64 hidden units, dropout 0.5), and a separated model has the
     same width and rates, and separates with the k and T by which nodes are drawn. Learning rate and
-    weight decay are those of the presets. The first seed is drawn.
+    weight decay are those of the presets. One seed is drawn.
     """
 
     name = "embeddings"
