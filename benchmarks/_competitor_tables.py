@@ -56,7 +56,7 @@ def _label(record: Record) -> str:
     """The model, with its variant where two were measured."""
     model = record.config["model"]
     variant = model.get("variant") if model["name"] == "sngnn" else None
-    return "sngnn ++" if variant == "plusplus" else model["name"]
+    return "sngnn +" if variant == "plus" else model["name"]
 
 
 def chosen(records: list[Record]) -> str:
@@ -86,7 +86,7 @@ def tables(split: str) -> str:
     final, corrected = stored(split)
     graphs = [graph for graph in PLAN if any(place == graph for _, place in final)]
     known = {label for label, _ in final}
-    present = [m for m in (*MODELS, "sngnn ++", *OURS) if m in known]
+    present = [m for m in (*MODELS, "sngnn +", *OURS) if m in known]
     searched = [model for model in present if model not in OURS]
     note = (
         f" * more than {SHORT:g} points below the paper; `shares`: those runs once more with "

@@ -65,11 +65,10 @@ class SNGNN(Baseline):
     Neighbours are the sources of incoming edges, also in A. That is a decision for directed graphs:
     in A of the released ``plusplus``, rows are sources, so that it sees outgoing edges there.
 
-    The default is the authors' last variant without self-loops, as in their code. The preset is
-    ``plus`` with self-loops, as in their scripts: the separated-learning paper fixes ``top_k``, the
-    threshold and a trade-off of 0.5, which ``plusplus`` alone has all of, but ``plusplus`` misses
-    its accuracy on Actor by 14 points (RESULTS.md). With one layer, as in that paper, ``hidden``
-    and ``dropout`` play no part.
+    The separated-learning paper fixes ``top_k``, the threshold and a trade-off of 0.5, which
+    ``plusplus`` alone has all of; so that is the default. What it prints for Actor is nearer to
+    ``plus`` with self-loops (RESULTS.md). With one layer, as in that paper, ``hidden`` and
+    ``dropout`` play no part.
 
     Args:
         num_features: Number of features per node.
