@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from torch.autograd.graph import increment_version
 
+from ncgnn.training._state import copied
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
@@ -36,7 +38,7 @@ def averaged_step(
     """
     now = model.state_dict()
     if not mean:
-        return {name: value.detach().clone() for name, value in now.items()}
+        return copied(now, {})
     kept = min(decay, (1 + steps) / (10 + steps))
     for name, value in now.items():
         if value.is_floating_point():

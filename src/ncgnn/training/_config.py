@@ -92,8 +92,7 @@ class TrainingConfig(_Section):
     def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         tables = handler(self)
         usual = {"class_shares": "train", "averaging": 0.0}
-        said = (k for k, value in tables.items() if k not in usual or usual[k] != value)
-        return {key: tables[key] for key in said}
+        return {k: v for k, v in tables.items() if k not in usual or usual[k] != v}
 
 
 class ModelConfig(BaseModel):
