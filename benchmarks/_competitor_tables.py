@@ -35,10 +35,11 @@ def stored(split: str) -> tuple[Runs, Runs]:
     plain: Runs = defaultdict(list)
     corrected: Runs = defaultdict(list)
     for record in read_stored(STORES[split]):
-        training = record.config["training"]
+        config = record.config
+        training = config["training"]
         if training["seed"] != SEARCH_SEED:
             found = corrected if training.get("class_shares") == "val" else plain
-            found[_label(record), record.config["data"]["dataset"]].append(record)
+            found[config["model"]["name"], config["data"]["dataset"]].append(record)
     for runs in (*plain.values(), *corrected.values()):
         if len({_without_seed(record) for record in runs}) > 1:
             raise SystemExit(
@@ -50,13 +51,6 @@ def stored(split: str) -> tuple[Runs, Runs]:
 def _without_seed(record: Record) -> str:
     config = record.config
     return repr(config | {"training": config["training"] | {"seed": None}})
-
-
-def _label(record: Record) -> str:
-    """The model, with its variant where two were measured."""
-    model = record.config["model"]
-    variant = model.get("variant") if model["name"] == "sngnn" else None
-    return "sngnn +" if variant == "plus" else model["name"]
 
 
 def chosen(records: list[Record]) -> str:
@@ -86,7 +80,7 @@ def tables(split: str) -> str:
     final, corrected = stored(split)
     graphs = [graph for graph in PLAN if any(place == graph for _, place in final)]
     known = {label for label, _ in final}
-    present = [m for m in (*MODELS, "sngnn +", *OURS) if m in known]
+    present = [m for m in (*MODELS, *OURS) if m in known]
     searched = [model for model in present if model not in OURS]
     note = (
         f" * more than {SHORT:g} points below the paper; `shares`: those runs once more with "

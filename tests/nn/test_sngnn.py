@@ -32,12 +32,13 @@ def made(inputs, **options):
 def dense_layer(model, layer, A, u):
     """One layer, node by node."""
     options, mixing = model.options, model.mixings[layer]
+    compared = A
     if options.self_loops or options.variant == "plain":
-        A = A + torch.eye(len(A))
+        compared = A + torch.eye(len(A))
     unit = u / u.norm(dim=1, keepdim=True)
     known, rows = (unit @ unit.T).detach(), []
     for i in range(len(A)):
-        everyone = torch.nonzero(A[i]).flatten().tolist()
+        everyone = torch.nonzero(compared[i]).flatten().tolist()
         near = sorted(everyone, key=lambda j: -known[i, j].item())
         if options.variant != "plain":
             least = options.similarity_threshold

@@ -35,7 +35,7 @@ class SNGNNOptions(PlainOptions):
         top_k: How many neighbours a node listens to at most (not ``plain``).
         similarity_threshold: Least similarity of a neighbour that is listened to (not ``plain``).
         init_beta: First value of the share of the adjacency (``plusplus``).
-        self_loops: Whether every node is its own neighbour too; in ``plain`` it always is.
+        self_loops: Whether every node is compared with itself too; in ``plain`` it always is.
     """
 
     layers: Annotated[int, Field(ge=1)] = 1
@@ -59,16 +59,17 @@ class SNGNN(Baseline):
       node, so that the model belongs to one graph.
 
     Between layers come ReLU and dropout. Gradients reach W through the similarities that count.
-    Of equally similar neighbours the one that comes first counts. With ``self_loops`` every node is
-    its own neighbour in A of A·W_A too.
+    Of equally similar neighbours the one that comes first counts. ``self_loops`` make a node one of
+    its own neighbours in N(i), and leave A of A·W_A alone: a row of W_A of its own would let every
+    training node learn its label by heart.
 
     Neighbours are the sources of incoming edges, also in A. That is a decision for directed graphs:
     in A of the released ``plusplus``, rows are sources, so that it sees outgoing edges there.
 
     The separated-learning paper fixes ``top_k``, the threshold and a trade-off of 0.5, which
-    ``plusplus`` alone has all of; so that is the default. What it prints for Actor is nearer to
-    ``plus`` with self-loops (RESULTS.md). With one layer, as in that paper, ``hidden`` and
-    ``dropout`` play no part.
+    ``plusplus`` alone has all of; so that is the default. ``self_loops`` are off by default as in
+    the released code, and on in the preset as in its scripts; without them no node sees its own
+    features, as there is one layer. With one layer ``hidden`` and ``dropout`` play no part.
 
     Args:
         num_features: Number of features per node.
@@ -103,14 +104,14 @@ class SNGNN(Baseline):
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; nothing is dropped where ``key`` is None."""
         looped = self.options.self_loops or self.options.variant == "plain"
-        adjacency = inputs.kept(
+        adjacency, compared = inputs.kept(
             ("adjacency", looped),
-            lambda: inputs.looped_adjacency if looped else inputs.adjacency,
+            lambda: (inputs.adjacency, inputs.looped_adjacency if looped else inputs.adjacency),
         )
-        x = self.mixings[0](adjacency, self.linears[0](inputs))
+        x = self.mixings[0](adjacency, compared.pattern, self.linears[0](inputs))
         for place in range(1, len(self.linears)):
             x = relu_dropout(x, self.options.dropout, at(key, place))
-            x = self.mixings[place](adjacency, self.linears[place](x))
+            x = self.mixings[place](adjacency, compared.pattern, self.linears[place](x))
         return x
 
 
@@ -126,9 +127,11 @@ class _Mixing(nn.Module):
             self.nodes = NodeLinear(num_nodes, width)
             self.beta = nn.Parameter(torch.tensor([options.init_beta]))
 
-    def forward(self, adjacency: ConstantSparse, u: torch.Tensor) -> torch.Tensor:
-        """[n, width]."""
-        pattern, options = adjacency.pattern, self.options
+    def forward(
+        self, adjacency: ConstantSparse, pattern: SparsePattern, u: torch.Tensor
+    ) -> torch.Tensor:
+        """[n, width]; ``pattern`` has the pairs that are compared."""
+        options = self.options
         unit = normalize(u)
         similarity = sampled_dot(pattern, unit, unit)
         if options.variant != "plain":
