@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from _tables import cell, head, majority
 from competitors import (
@@ -15,6 +15,7 @@ from competitors import (
     SEARCH_SEED,
     SHORT,
     STORES,
+    VARIANTS,
     is_short,
     is_tuned,
 )
@@ -39,7 +40,7 @@ def stored(split: str) -> tuple[Runs, Runs]:
         training = config["training"]
         if training["seed"] != SEARCH_SEED:
             found = corrected if training.get("class_shares") == "val" else plain
-            found[config["model"]["name"], config["data"]["dataset"]].append(record)
+            found[_label(config["model"]), config["data"]["dataset"]].append(record)
     for runs in (*plain.values(), *corrected.values()):
         if len({_without_seed(record) for record in runs}) > 1:
             raise SystemExit(
@@ -51,6 +52,15 @@ def stored(split: str) -> tuple[Runs, Runs]:
 def _without_seed(record: Record) -> str:
     config = record.config
     return repr(config | {"training": config["training"] | {"seed": None}})
+
+
+def _label(model: dict[str, Any]) -> str:
+    """The row of runs of a model: its name, or that of a variant."""
+    for label, (name, settings) in VARIANTS.items():
+        options = {path.removeprefix("model."): value for path, value in settings.items()}
+        if model["name"] == name and options.items() <= model.items():
+            return label
+    return model["name"]
 
 
 def chosen(records: list[Record]) -> str:

@@ -28,9 +28,13 @@ if TYPE_CHECKING:
 
 MODELS = (
     *("mlp", "gcn", "sage", "gat", "h2gcn", "gprgnn", "fagcn", "acmgcn"),
-    *("cpgnn", "wrgat", "gbksage", "hog", "glognn", "sngnn", "cagnn"),
+    *("cpgnn", "wrgat", "gbksage", "hog", "glognn", "sngnn", "sngnn++", "cagnn"),
     *("appnp", "gcnii", "mixhop", "linkx", "bernnet", "sgc"),
 )
+#: Rows for another variant of a model.
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "sngnn++": ("sngnn", {"model.variant": "plusplus"})
+}
 #: On the largest graphs, and beside the paper's own models in the stratified family.
 BASIC = ("mlp", "gcn", "sage")
 OURS = ("ncgcn", "ncsage")
@@ -76,7 +80,10 @@ def config_of(
     from ncgnn.nn import model_class
     from ncgnn.training import make_config
 
-    settings: dict[str, Any] = {} if epochs is None else {"training.epochs": epochs}
+    model, variant = VARIANTS.get(model, (model, {}))
+    settings: dict[str, Any] = (
+        {**variant} if epochs is None else variant | {"training.epochs": epochs}
+    )
     if is_tuned(model):
         rate, decay, dropout = CHOICES[choice]
         settings |= {"training.learning_rate": rate, "training.weight_decay": decay}
@@ -89,6 +96,7 @@ def is_tuned(model: str) -> bool:
     """Whether parameters of the model are to be searched: the paper did, and printed none."""
     from ncgnn.training import search_space
 
+    model, _ = VARIANTS.get(model, (model, {}))
     return model not in OURS and "training.learning_rate" in search_space(model)
 
 

@@ -67,9 +67,10 @@ class SNGNN(Baseline):
     in A of the released ``plusplus``, rows are sources, so that it sees outgoing edges there.
 
     The separated-learning paper fixes ``top_k``, the threshold and a trade-off of 0.5, which
-    ``plusplus`` alone has all of; so that is the default. ``self_loops`` are off by default as in
-    the released code, and on in the preset as in its scripts; without them no node sees its own
-    features, as there is one layer. With one layer ``hidden`` and ``dropout`` play no part.
+    ``plusplus`` alone has all of; so that is the default here. ``plus`` with ``self_loops``, which
+    released scripts use, comes to its numbers on every graph (RESULTS.md) and is the preset. With
+    one layer ``hidden`` and ``dropout`` play no part, and without ``self_loops`` no node sees its
+    own features.
 
     Args:
         num_features: Number of features per node.
