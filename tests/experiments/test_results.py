@@ -84,6 +84,8 @@ def test_runs_of_several_versions_of_the_code_are_marked(tmp_path):
     assert grid.rows[0][2] == "2"
     assert not any("different versions" in note for note in grid.notes)
     assert results_columns([row])["code_versions"].tolist() == [2]
+    (row,) = results_table([replace(new, code="bb+cc"), unknown])
+    assert row.codes == {"bb", "cc"}
 
 
 def test_other_devices_are_other_rows():

@@ -16,6 +16,7 @@ from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.graph import as_graph
 from ncgnn.nn import _models, register_backbone
 from ncgnn.training import DamagedFileError, RunFolder, load_run, train_run
+from ncgnn.training._environment import code_versions
 
 COMPARED = ("metrics.jsonl", "result.json", "weights.safetensors", "config.toml", "split.json")
 
@@ -250,6 +251,27 @@ def test_another_environment_is_told(tmp_path):
     path.write_text(json.dumps(changed))
     with pytest.warns(NcgnnWarning, match="python: 3.0 then"):
         train_run(tiny_config(), tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:.*continues in another environment")
+@pytest.mark.parametrize("damage", [None, 3, ["x"]])
+def test_other_environments_of_a_run_are_kept(tmp_path, damage):
+    """Twice continued elsewhere, by the same source: two versions in all."""
+    path = tmp_path / tiny_config().name / "environment.json"
+    for epoch in (3, 5):
+        with pytest.raises(InterruptedRunError):
+            train_run(tiny_config(), tmp_path, on_epoch=interrupt_at(epoch), checkpoint_seconds=0)
+        if epoch == 3:
+            origin = json.loads(path.read_text())
+            begun = origin | {"code_sha256": "f" * 64, "continued_in": damage}
+            path.write_text(json.dumps(begun))
+    train_run(tiny_config(), tmp_path)
+    kept = json.loads(path.read_text())
+    assert kept == begun | {"continued_in": [origin]}
+    assert (
+        "+".join(one[:10] for one in code_versions(kept))
+        == f"{'f' * 10}+{origin['code_sha256'][:10]}"
+    )
 
 
 def test_two_processes_do_not_work_on_one_run(tmp_path):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import InputError, NcgnnError
 from ncgnn.experiments._cell import kept_error
+from ncgnn.training._environment import code_versions
 from ncgnn.training._folder import CONFIG, DONE, ENVIRONMENT, ERROR, RunFolder
 from ncgnn.training._run import finished_run
 from ncgnn.training._tensors import DamagedFileError
@@ -27,7 +28,8 @@ class Record:
         config: All options, by section.
         result: What ``result.json`` holds.
         seconds: How long training took.
-        code: The first digits of the hash of this package's source that trained it; "" if unknown.
+        code: The first digits of the hash of this package's source that trained it, with ``+``
+            between them if it was continued by another version; "" if unknown.
     """
 
     name: str
@@ -52,9 +54,9 @@ def as_records(runs: Iterable[RunResult]) -> list[Record]:
 
 
 def code_version(run: RunFolder) -> str:
-    """The first digits of the hash of the source that trained a run; "" where it is not known."""
+    """What :attr:`Record.code` says of a run."""
     try:
-        return str(run.read_json(ENVIRONMENT).get("code_sha256", ""))[:10]
+        return "+".join(one[:10] for one in code_versions(run.read_json(ENVIRONMENT)))
     except DamagedFileError:  # a compact record has no folder
         return ""
 

@@ -59,7 +59,7 @@ class Row:
     @property
     def codes(self) -> set[str]:
         """The versions of this package's source that trained the runs, as far as is known."""
-        return {record.code for record in self.records.values()} - {""}
+        return {code for run in self.records.values() for code in run.code.split("+")} - {""}
 
     @property
     def seconds(self) -> Spread:

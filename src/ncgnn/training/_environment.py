@@ -7,7 +7,7 @@ import platform
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 PACKAGES = ("ncgnn", "torch", "torch_geometric", "numpy", "scipy", "numba")
 
@@ -45,6 +45,24 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
         if then.get(name) != packages[name]
     ]
     return changed
+
+
+def continued_in(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """The environment in which a run began, with those in which it was continued."""
+    known = _continuations(before)
+    return before if now in known else before | {"continued_in": [*known, now]}
+
+
+def code_versions(environment: dict[str, Any]) -> list[str]:
+    """Hashes of all source of this package that a run was trained by, the first one first."""
+    parts = [environment, *_continuations(environment)]
+    return list(dict.fromkeys(str(part["code_sha256"]) for part in parts if "code_sha256" in part))
+
+
+def _continuations(environment: dict[str, Any]) -> list[dict[str, Any]]:
+    stored = environment.get("continued_in")
+    parts = cast("list[Any]", stored) if isinstance(stored, list) else []
+    return [part for part in parts if isinstance(part, dict)]
 
 
 @cache

@@ -2,7 +2,7 @@
 
 ======================  =======================================================================
 ``config.toml``         the configuration with every option filled in
-``environment.json``    versions, machine, threads, hash of the graph
+``environment.json``    versions, machine, threads, hash of the graph; where it was continued
 ``split.json``          the nodes of train, val and test, with their hash
 ``metrics.jsonl``       one line per epoch
 ``checkpoint.*``        the latest state of training, while it lasts

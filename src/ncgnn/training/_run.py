@@ -20,7 +20,7 @@ from ncgnn.nn._models import made_for, model_class
 from ncgnn.training import _folder as names
 from ncgnn.training._algorithm import Trainer
 from ncgnn.training._checkpoint import load_checkpoint, save_checkpoint
-from ncgnn.training._environment import differences, environment
+from ncgnn.training._environment import continued_in, differences, environment
 from ncgnn.training._folder import RunFolder, read_records
 from ncgnn.training._tensors import DamagedFileError
 from ncgnn.training._trained import TrainedModel, metrics_line, write_outcome
@@ -161,6 +161,7 @@ class _Job:
         if before is None:
             folder.write_json(names.ENVIRONMENT, now)
         elif changed := differences(before, now):
+            folder.write_json(names.ENVIRONMENT, continued_in(before, now))
             warnings.warn(
                 f"{folder.path} continues in another environment, so its numbers may differ "
                 f"in the last digits ({'; '.join(changed)}).",
