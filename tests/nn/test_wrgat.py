@@ -71,6 +71,7 @@ def reference(model, drawn, depth, original=False):
         ({}, 4),
         ({"relations": 9}, 9),
         ({"rings": 2}, 2),
+        ({"hidden": 40}, 4),
         ({"original_edges": True}, 4),
     ],
 )

@@ -139,28 +139,48 @@ class RelationalAttention(nn.Module):
     def forward(self, x: Constant, relations: Sequence[ConstantSparse]) -> torch.Tensor:
         """[n, out] from [n, width]."""
         total = times(x, self.root) + self.bias
-        # One backward step for all slices, which also gives zeros to relations without edges.
-        weights, attentions = self.weight.unbind(), self.attention.unbind()
-        for relation, weight, attention in zip(relations, weights, attentions, strict=False):
-            message = _Message.apply(relation, x, weight, attention)
-            total = total + cast("torch.Tensor", message)
+        for relation, sources in zip(relations, self._sources(x), strict=False):
+            total += cast("torch.Tensor", _Message.apply(relation, *sources))
         return total
+
+    def _sources(self, x: Constant) -> list[tuple[Any, ...]]:
+        """For each relation x, W_r and the attention, or X·W_r, None and the attention.
+
+        The products are made together where all of them are no wider than x. Each parameter is cut
+        up in one step, so that there is one backward step, with zeros for relations without edges.
+        """
+        relations, width, out = self.weight.shape
+        attentions = self.attention.unbind()
+        if relations * out > width:
+            return [(x, *pair) for pair in zip(self.weight.unbind(), attentions, strict=True)]
+        together = times(x, self.weight.transpose(0, 1).reshape(width, relations * out))
+        products = together.view(-1, relations, out).transpose(0, 1).contiguous().unbind()
+        return [(product, None, a) for product, a in zip(products, attentions, strict=True)]
 
 
 def _parts(
-    relation: ConstantSparse, x: Constant, weight: torch.Tensor, attention: torch.Tensor
+    relation: ConstantSparse, x: Any, weight: torch.Tensor | None, attention: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The entries w_ij·α_ij and the matrix X·W_r that they multiply.
+    """The entries w_ij·α_ij and the matrix X·W_r that they multiply, which may be given as x.
 
-    A score is a sum of one number of the target and one of the source.
+    A score is a sum of one number of the target and one of the source, (X·W_r)·aᵀ or X·(W_r·aᵀ).
     """
     pattern = relation.pattern
-    transformed = times(x, weight)
-    target, source = (transformed @ attention.t()).unbind(1)
+    transformed: torch.Tensor = x if weight is None else times(x, weight)
+    if weight is None or _row_entries(x) > weight.shape[1]:
+        both = transformed @ attention.t()
+    else:
+        both = times(x, weight @ attention.t())
+    target, source = both.unbind(1)
     scores = gather_rows(pattern, target.contiguous())
     scores = scores + gather_columns(pattern, source.contiguous())
     shares = edge_softmax(pattern, leaky_relu(scores, _SLOPE))
     return shares * relation.values, transformed
+
+
+def _row_entries(x: Constant) -> float:
+    """How many entries of a row take part in a product."""
+    return x.shape[1] if isinstance(x, torch.Tensor) else x.nnz / max(1, x.shape[0])
 
 
 class _Message(torch.autograd.Function):
