@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from _tables import cell, head, majority
 from competitors import (
@@ -12,16 +12,18 @@ from competitors import (
     MODELS,
     OURS,
     PLAN,
-    SEARCH_SEED,
     SHORT,
     STORES,
-    VARIANTS,
+    corrected,
+    final,
     is_short,
     is_tuned,
+    models_on,
 )
 
 from ncgnn.experiments import Record, read_stored
 from ncgnn.experiments._published import printed, published
+from ncgnn.training import search_space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,49 +34,35 @@ Runs = dict[tuple[str, str], list[Record]]
 
 
 def stored(split: str) -> tuple[Runs, Runs]:
-    """Runs that count, by model and graph, plain and corrected for shares; none of a search."""
+    """The planned runs that are there, by row and graph, plain and corrected for class shares.
+
+    What the file holds beside them, as of presets that have changed since, is left alone.
+    """
+    kept = {record.name: record for record in read_stored(STORES[split])}
     plain: Runs = defaultdict(list)
-    corrected: Runs = defaultdict(list)
-    for record in read_stored(STORES[split]):
-        config = record.config
-        training = config["training"]
-        if training["seed"] != SEARCH_SEED:
-            found = corrected if training.get("class_shares") == "val" else plain
-            found[_label(config["model"]), config["data"]["dataset"]].append(record)
-    for runs in (*plain.values(), *corrected.values()):
-        if len({_without_seed(record) for record in runs}) > 1:
-            raise SystemExit(
-                f"{STORES[split]}: several configurations of {runs[0].name}; remove one."
-            )
-    return plain, corrected
+    again: Runs = defaultdict(list)
+    for dataset in PLAN:
+        for row in models_on(dataset, split):
+            planned = final(split, row, dataset, kept)
+            plain[row, dataset] = [kept[c.name] for c in planned if c.name in kept]
+            if split == "paper":
+                planned = corrected(row, dataset, kept)
+                again[row, dataset] = [kept[c.name] for c in planned if c.name in kept]
+    return plain, again
 
 
-def _without_seed(record: Record) -> str:
-    config = record.config
-    return repr(config | {"training": config["training"] | {"seed": None}})
-
-
-def _label(model: dict[str, Any]) -> str:
-    """The row of runs of a model: its name, or that of a variant."""
-    for label, (name, settings) in VARIANTS.items():
-        options = {path.removeprefix("model."): value for path, value in settings.items()}
-        if model["name"] == name and options.items() <= model.items():
-            return label
-    return model["name"]
-
-
-def chosen(records: list[Record]) -> str:
-    """Learning rate, weight decay and dropout of the runs that count."""
+def chosen(row: str, dataset: str, records: list[Record]) -> str:
+    """Learning rate, weight decay and dropout, as far as they were searched."""
     if not records:
         return ""
-    config = records[0].config
-    model = config["model"]["name"]
-    if not is_tuned(model):
+    if not is_tuned(row):
         return "preset"
-    parts = [config["training"]["learning_rate"], config["training"]["weight_decay"]]
-    dropout = config["model"].get("dropout")
-    text = ", ".join(f"{part:g}" for part in [*parts, *([] if dropout is None else [dropout])])
-    return f"{text} (first)" if (model, config["data"]["dataset"]) in COSTLY else text
+    config = records[0].config
+    values = [config["training"]["learning_rate"], config["training"]["weight_decay"]]
+    if "model.dropout" in search_space(config["model"]["name"]):
+        values.append(config["model"]["dropout"])
+    text = ", ".join(f"{value:g}" for value in values)
+    return f"{text} (first)" if (row, dataset) in COSTLY else text
 
 
 def paper_cell(model: str, graph: str, records: list[Record]) -> str:
@@ -87,9 +75,9 @@ def paper_cell(model: str, graph: str, records: list[Record]) -> str:
 
 def tables(split: str) -> str:
     """Accuracy beside the paper's, macro-F1, and the parameters that were chosen."""
-    final, corrected = stored(split)
-    graphs = [graph for graph in PLAN if any(place == graph for _, place in final)]
-    known = {label for label, _ in final}
+    found, again = stored(split)
+    graphs = [g for g in PLAN if any(place == g and runs for (_, place), runs in found.items())]
+    known = {row for (row, _), runs in found.items() if runs}
     present = [m for m in (*MODELS, *OURS) if m in known]
     searched = [model for model in present if model not in OURS]
     note = (
@@ -99,12 +87,12 @@ def tables(split: str) -> str:
     accuracy = [
         line
         for model in present
-        for line in _accuracy(model, graphs, final, corrected, beside_paper=split == "paper")
+        for line in _accuracy(model, graphs, found, again, beside_paper=split == "paper")
     ]
-    everything = [[r.result for model in present for r in final[model, g]] for g in graphs]
+    everything = [[r.result for model in present for r in found[model, g]] for g in graphs]
 
-    def rows(models: Sequence[str], show: Callable[[list[Record]], str]) -> list[str]:
-        return [_row(model, [show(final[model, graph]) for graph in graphs]) for model in models]
+    def rows(models: Sequence[str], show: Callable[[str, str, list[Record]], str]) -> list[str]:
+        return [_row(m, [show(m, graph, found[m, graph]) for graph in graphs]) for m in models]
 
     return "\n".join(
         [
@@ -122,12 +110,12 @@ def tables(split: str) -> str:
 
 
 def _accuracy(
-    model: str, graphs: Sequence[str], final: Runs, corrected: Runs, *, beside_paper: bool
+    model: str, graphs: Sequence[str], found: Runs, corrected: Runs, *, beside_paper: bool
 ) -> list[str]:
     """A model's rows: ours, the paper's, and ours with the correction for class shares."""
-    lines = [_row(model, [cell(_results(final[model, graph])) for graph in graphs])]
+    lines = [_row(model, [cell(_results(found[model, graph])) for graph in graphs])]
     if beside_paper and model in published("table1"):
-        beside = [paper_cell(model, graph, final[model, graph]) for graph in graphs]
+        beside = [paper_cell(model, graph, found[model, graph]) for graph in graphs]
         lines.append(_row("paper", beside))
         again = [cell(_results(corrected[model, graph])) for graph in graphs]
         lines += [_row(f"{model}, shares", again)] if any(again) else []
@@ -142,5 +130,5 @@ def _results(records: Sequence[Record]) -> list[Result]:
     return [record.result for record in records]
 
 
-def _macro_f1(records: Sequence[Record]) -> str:
+def _macro_f1(_row_name: str, _graph: str, records: Sequence[Record]) -> str:
     return cell(_results(records), score="macro_f1")

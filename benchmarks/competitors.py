@@ -5,13 +5,17 @@
     python benchmarks/competitors.py --data-dir DIR --split stratified
 
 Learning rate, weight decay and dropout are chosen among CHOICES, the same for every model, by
-validation accuracy on a split that is not used again, on larger graphs within a hundred epochs; all
-else is the model's preset. Models that the paper did not tune (CPGNN, GBKSage, HOG) and those with
-the paper's own parameters (NCGCN, NCSAGE) keep all of their preset. With --corrected, cells that
-are more than SHORT points below the paper are run once more with the correction for class shares
-(class_shares=val), to see how much of the gap that shift explains. Everything is kept in
-results/competitors.jsonl or results/stratified.jsonl, from which benchmarks/results.py makes
-the tables.
+validation accuracy on a split with a seed of its own, on larger graphs within a hundred epochs; all
+else is the model's preset. As in any search on one graph, nodes that are tested later were trained
+on or validated then; `ncgnn tune` says how many. Models that the paper did not tune (CPGNN,
+GBKSage, HOG) and those with the paper's own parameters (NCGCN, NCSAGE) keep all of their preset.
+
+With --corrected, cells that are more than SHORT points below the paper are run once more with the
+correction for class shares (class_shares=val), to see how much of the gap that shift explains. As
+they are picked by their test accuracy, that does not say what the correction does elsewhere.
+
+Everything is kept in results/competitors.jsonl or results/stratified.jsonl, from which
+benchmarks/results.py makes the tables.
 """
 
 from __future__ import annotations
@@ -75,20 +79,18 @@ def models_on(dataset: str, split: str) -> tuple[str, ...]:
 
 
 def config_of(
-    split: str, model: str, dataset: str, choice: int, seed: int, epochs: int | None = None
+    split: str, row: str, dataset: str, choice: int, seed: int, epochs: int | None = None
 ) -> RunConfig:
-    from ncgnn.nn import model_class
-    from ncgnn.training import make_config
+    """A run of a row with one of the choices, for a number of epochs or for its preset's."""
+    from ncgnn.training import make_config, search_space
 
-    model, variant = VARIANTS.get(model, (model, {}))
-    settings: dict[str, Any] = (
-        {**variant} if epochs is None else variant | {"training.epochs": epochs}
-    )
-    if is_tuned(model):
-        rate, decay, dropout = CHOICES[choice]
-        settings |= {"training.learning_rate": rate, "training.weight_decay": decay}
-        if "dropout" in model_class(model).Options.model_fields:
-            settings["model.dropout"] = dropout
+    model, variant = VARIANTS.get(row, (row, {}))
+    settings = dict(variant) if epochs is None else variant | {"training.epochs": epochs}
+    if is_tuned(row):
+        searched = ("training.learning_rate", "training.weight_decay", "model.dropout")
+        known = search_space(model)
+        chosen = zip(searched, CHOICES[choice], strict=True)
+        settings |= {name: value for name, value in chosen if name in known}
     return make_config(dataset=dataset, model=model, split=split, seed=seed, settings=settings)
 
 

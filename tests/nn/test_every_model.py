@@ -21,7 +21,6 @@ from ncgnn.training import make_config
 OF_ONE_GRAPH = {
     "linkx": "a row of weights per node",
     "glognn": "a row of weights per node, in the branch of the adjacency",
-    "sngnn": "a row of weights per node, in the branch of the adjacency",
     "hog": "a weight per pair of nodes within two hops",
 }
 #: Nodes of one degree are taken in their order when WRGAT looks for similar ones.

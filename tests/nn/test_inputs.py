@@ -69,10 +69,12 @@ def test_everything_is_in_one_precision(dtype):
         assert matrix.dtype == dtype
 
 
+@pytest.mark.parametrize("loops", [[0, 4], range(13)])
 @pytest.mark.parametrize("directed", [True, False])
-def test_rows_of_the_adjacency_are_targets_and_loops_are_left_out(directed):
+def test_rows_of_the_adjacency_are_targets_and_loops_are_left_out(directed, loops):
     drawn = drawn_graph(1, directed=directed)
-    looped = torch.cat([drawn.edge_index, torch.tensor([[0, 4], [0, 4]])], dim=1)
+    assert max(loops) < drawn.num_nodes == 13
+    looped = torch.cat([drawn.edge_index, torch.tensor([[*loops], [*loops]])], dim=1)
     inputs = GraphInputs(
         Graph.from_edge_index(looped, features=drawn.X.numpy(), require_labels=False),
         dtype=torch.float64,

@@ -32,13 +32,12 @@ def made(inputs, **options):
 def dense_layer(model, layer, A, u):
     """One layer, node by node."""
     options, mixing = model.options, model.mixings[layer]
-    compared = A
     if options.self_loops or options.variant == "plain":
-        compared = A + torch.eye(len(A))
+        A = A + torch.eye(len(A))
     unit = u / u.norm(dim=1, keepdim=True)
     known, rows = (unit @ unit.T).detach(), []
     for i in range(len(A)):
-        everyone = torch.nonzero(compared[i]).flatten().tolist()
+        everyone = torch.nonzero(A[i]).flatten().tolist()
         near = sorted(everyone, key=lambda j: -known[i, j].item())
         if options.variant != "plain":
             least = options.similarity_threshold
@@ -112,7 +111,7 @@ def test_the_mean_is_over_all_neighbours():
     edges = torch.tensor([[1, 2, 3], [0, 0, 0]])
     features = torch.tensor([[1.0, 0], [2, 0], [0, 1], [-1, 0]]).double().numpy()
     graph = ncgnn.Graph.from_edge_index(edges, features=features, require_labels=False)
-    model = SNGNN(2, 2, variant="plus").double()
+    model = SNGNN(2, 2, variant="plus", self_loops=False).double()
     model.linears[0].weight.data = torch.eye(2).double()
     model.linears[0].bias.data.zero_()
     expected = torch.zeros(4, 2).double()
@@ -123,7 +122,7 @@ def test_the_mean_is_over_all_neighbours():
 def test_dropout_between_layers():
     drawn, key = drawn_graph(3, sparse=False), DropoutKey(1, 2)
     inputs = drawn.inputs()
-    model = made(inputs, layers=2, dropout=0.4, similarity_threshold=0.1)
+    model = made(inputs, variant="plusplus", layers=2, dropout=0.4, similarity_threshold=0.1)
     first, second = model.linears
     x = dense_layer(model, 0, drawn.A, drawn.X @ first.weight + first.bias)
     x = second(relu_dropout(x, 0.4, key.at(1)))
@@ -135,7 +134,7 @@ def test_dropout_between_layers():
 
 def test_renamed_nodes_with_renamed_weights():
     drawn = drawn_graph(2, sparse=False, density=0.5)
-    model = made(drawn.inputs(), layers=2, top_k=2, similarity_threshold=0.0)
+    model = made(drawn.inputs(), variant="plusplus", layers=2, top_k=2, similarity_threshold=0.0)
     order = torch.randperm(drawn.num_nodes)
     renamed = copy.deepcopy(model)
     for one, other in zip(renamed.mixings, model.mixings, strict=True):
@@ -165,10 +164,23 @@ def test_what_each_variant_has():
     assert names("plain") == plus | {"mixings.0.bias"}
     more = {"mixings.0.beta", "mixings.0.nodes.weight", "mixings.0.nodes.bias"}
     assert names("plusplus") == plus | more
-    assert SNGNN(4, 2, num_nodes=9).options.variant == "plusplus"
-    assert SNGNN(4, 2, num_nodes=9, init_beta=0.3).mixings[0].beta.item() == pytest.approx(0.3)
+    assert SNGNN(4, 2).options.variant == "plus"
+    model = SNGNN(4, 2, num_nodes=9, variant="plusplus", init_beta=0.3)
+    assert model.mixings[0].beta.item() == pytest.approx(0.3)
     with pytest.raises(InputError, match="num_nodes"):
-        SNGNN(4, 2)
+        SNGNN(4, 2, variant="plusplus")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_row_of_zeros_has_finite_gradients(variant):
+    """Its cosines have no derivative; nothing like 1/eps may come of that."""
+    inputs = drawn_graph(3).inputs()
+    model = made(inputs, variant=variant, similarity_threshold=-0.5)
+    with torch.no_grad():
+        model.linears[0].weight.zero_()
+        model.linears[0].bias.zero_()
+    model(inputs).sum().backward()
+    assert all(p.grad.abs().max() < 1e6 for p in model.parameters() if p.grad is not None)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -176,7 +188,12 @@ def test_it_keeps_to_what_models_must(variant):
     if variant == "plusplus":
         check_model(
             lambda inputs: SNGNN(
-                inputs.num_features, CLASSES, num_nodes=inputs.num_nodes, layers=2, hidden=5
+                inputs.num_features,
+                CLASSES,
+                num_nodes=inputs.num_nodes,
+                layers=2,
+                hidden=5,
+                variant=variant,
             ),
             per_graph=True,
             ordered=True,
@@ -187,7 +204,7 @@ def test_it_keeps_to_what_models_must(variant):
 
 def test_copies_pickles_and_inference_mode():
     inputs = drawn_graph(4).inputs()
-    model = made(inputs, self_loops=True)
+    model = made(inputs, variant="plusplus")
     with torch.inference_mode():
         model(inputs)
     expected = model(inputs)

@@ -72,6 +72,7 @@ def reference(model, drawn, depth, original=False):
         ({"relations": 9}, 9),
         ({"rings": 2}, 2),
         ({"hidden": 40}, 4),
+        ({"hidden": 5, "relations": 3}, 3),
         ({"original_edges": True}, 4),
     ],
 )
@@ -90,9 +91,10 @@ def test_logits_and_gradients(directed, sparse, options, depth):
         assert (mine - theirs).abs().max() < 1e-9
 
 
-def test_frozen_parameters_get_no_gradient():
+@pytest.mark.parametrize("hidden", [6, 40])
+def test_frozen_parameters_get_no_gradient(hidden):
     drawn = drawn_graph(5)
-    model = made()
+    model = made(hidden=hidden)
     expected = torch.autograd.grad(model(drawn.inputs()).square().sum(), model.first.attention)[0]
     model.requires_grad_(False)
     model.first.attention.requires_grad_(True)
@@ -118,7 +120,8 @@ def test_relations_that_a_graph_lacks_get_zero_gradients():
 
 
 def test_training_keeps_the_activations_of_no_relation():
-    inputs = drawn_graph(2, nodes=60, density=0.05).inputs()
+    # So many features that the products of all relations together are narrower.
+    inputs = drawn_graph(2, nodes=60, density=0.05, features=200).inputs()
 
     def kept(relations):
         sizes = {}
@@ -128,7 +131,7 @@ def test_training_keeps_the_activations_of_no_relation():
                 sizes[tensor.data_ptr()] = True
             return tensor
 
-        model = made(hidden=31, relations=relations)
+        model = WRGAT(inputs.num_features, CLASSES, hidden=31, relations=relations).double()
         assert len(model.relations(inputs)) == relations
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             logits = model(inputs, key=DropoutKey(0, 0))

@@ -13,10 +13,10 @@ from torch_geometric.nn import GATConv, MessagePassing
 import ncgnn
 from ncgnn.data import Split
 from ncgnn.errors import InputError, NcgnnWarning
+from ncgnn.experiments._records import code_version, read_runs
 from ncgnn.graph import as_graph
 from ncgnn.nn import _models, register_backbone
 from ncgnn.training import DamagedFileError, RunFolder, load_run, train_run
-from ncgnn.training._environment import code_versions
 
 COMPARED = ("metrics.jsonl", "result.json", "weights.safetensors", "config.toml", "split.json")
 
@@ -268,10 +268,35 @@ def test_other_environments_of_a_run_are_kept(tmp_path, damage):
     train_run(tiny_config(), tmp_path)
     kept = json.loads(path.read_text())
     assert kept == begun | {"continued_in": [origin]}
-    assert (
-        "+".join(one[:10] for one in code_versions(kept))
-        == f"{'f' * 10}+{origin['code_sha256'][:10]}"
-    )
+    assert code_version(RunFolder(path.parent)) == f"{'f' * 10}+{origin['code_sha256'][:10]}"
+
+
+@pytest.mark.filterwarnings("ignore:.*(another environment|starts anew)")
+def test_an_environment_that_nothing_was_kept_from_is_forgotten(tmp_path):
+    folder = RunFolder(tmp_path / tiny_config().name)
+    with pytest.raises(InterruptedRunError):
+        train_run(tiny_config(), tmp_path, on_epoch=interrupt_at(3), checkpoint_seconds=0)
+    origin = folder.read_json("environment.json")
+    folder.write_json("environment.json", origin | {"code_sha256": "f" * 64})
+    (folder / "checkpoint.safetensors").write_bytes(b"damaged")
+    train_run(tiny_config(), tmp_path)
+    assert folder.read_json("environment.json") == origin
+
+
+def test_what_a_run_failed_with_is_kept_until_it_succeeds(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise InputError("too large")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ncgnn.training._run.new_model", refuse)
+        with pytest.raises(InputError, match="too large"):
+            train_run(tiny_config(), tmp_path)
+    folder = RunFolder(tmp_path / tiny_config().name)
+    assert folder.read_json("error.json")["error"] == "too large"
+    assert read_runs(tmp_path)[1] == {folder.path: "failed: too large"}
+    train_run(tiny_config(), tmp_path)
+    assert not (folder / "error.json").exists()
+    assert len(read_runs(tmp_path)[0]) == 1
 
 
 def test_two_processes_do_not_work_on_one_run(tmp_path):

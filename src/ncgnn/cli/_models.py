@@ -45,6 +45,7 @@ def _fact(entry: ModelEntry) -> dict[str, Any]:
         "title": entry.title,
         "family": entry.family,
         "memory": entry.memory if implemented else None,
+        "edges": entry.edges if implemented else None,
         "paper": entry.paper,
         "implemented": implemented,
         "published": dict(entry.published),

@@ -21,7 +21,7 @@ from ncgnn.cli._options import (
     print_json,
     table_console,
 )
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnError
 
 if TYPE_CHECKING:
     from ncgnn.experiments import Record, Row
@@ -67,9 +67,10 @@ def results(
     if out is not None:
         check_format(free_path(out, force))
     records, problems = _records(runs, stored or [])
-    wanted = [record for record in records if _is_wanted(record, datasets, models, split)]
+    wanted = [record for record in records if _is_wanted(record.config, datasets, models, split)]
     if not wanted:
         raise InputError(_none_like_that(records, runs))
+    problems = {p: t for p, t in problems.items() if _may_be_wanted(p, datasets, models, split)}
     rows = results_table(wanted, against)
     if json:
         print_json({"rows": _plain(rows), "problems": {str(p): t for p, t in problems.items()}})
@@ -116,19 +117,34 @@ def _without_runs(records: list[Record], datasets: str | None, models: str | Non
     """Names that were asked for in vain."""
     graphs = [] if datasets is None else list(names(datasets, "--datasets"))
     kinds = [] if models is None else list(names(models, "--models"))
-    absent = [g for g in graphs if not any(_is_wanted(r, g, None, None) for r in records)]
-    return absent + [m for m in kinds if not any(_is_wanted(r, None, m, None) for r in records)]
+    absent = [g for g in graphs if not any(_is_wanted(r.config, g, None, None) for r in records)]
+    return absent + [
+        m for m in kinds if not any(_is_wanted(r.config, None, m, None) for r in records)
+    ]
 
 
-def _is_wanted(record: Record, datasets: str | None, models: str | None, split: str | None) -> bool:
-    data = record.config["data"]
+def _may_be_wanted(run: Path, datasets: str | None, models: str | None, split: str | None) -> bool:
+    """Whether a run that cannot be shown is, as far as is known, one of those asked for."""
+    from ncgnn.training import RunFolder
+
+    try:
+        config = RunFolder(run).read_config().model_dump(mode="json")
+    except (NcgnnError, OSError):
+        return True
+    return _is_wanted(config, datasets, models, split)
+
+
+def _is_wanted(
+    config: dict[str, Any], datasets: str | None, models: str | None, split: str | None
+) -> bool:
+    data = config["data"]
     graph = Path(data["dataset"])
     called = {str(graph), graph.name, graph.stem}
     asked = () if datasets is None else names(datasets, "--datasets")
     asked = {*asked, *(str(Path(name).expanduser().resolve()) for name in asked)}
     return (
         (datasets is None or bool(called & asked))
-        and (models is None or record.config["model"]["name"] in names(models, "--models"))
+        and (models is None or config["model"]["name"] in names(models, "--models"))
         and (split is None or data["split"] == split)
     )
 

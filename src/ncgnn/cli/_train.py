@@ -27,6 +27,8 @@ from ncgnn.cli._options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ncgnn.graph import Graph
     from ncgnn.training import RunConfig, RunResult
 
@@ -117,7 +119,7 @@ def _train_all(
     results: list[RunResult] = []
     with RunProgress() as progress, stop_requests() as stop:
         graph = load(configs[0].data.dataset, data_dir)
-        if (remark := about_edges(graph)) is not None:
+        if (remark := about_edges(graph, [config.model.name for config in configs])) is not None:
             progress.note(remark)
         for config in configs:
             folder = runs / config.name
@@ -145,17 +147,23 @@ def _train_all(
     return results
 
 
-def about_edges(graph: Graph) -> str | None:
-    """What a person should know of the edges of a graph of their own."""
+def about_edges(graph: Graph, models: Iterable[str]) -> str | None:
+    """What a person should know of the edges of a graph of their own, with these models."""
     from ncgnn.data import entries
+    from ncgnn.nn._catalog import BY_NAME
 
     if not graph.num_edges:
         return f"{graph.name} has no edges: every node is on its own."
     if not graph.is_directed or graph.name in {entry.name for entry in entries()}:
         return None
+    known = dict.fromkeys(models)
+    listening = [name for name in known if name not in BY_NAME or BY_NAME[name].edges == "incoming"]
+    if not listening:
+        return None
     return (
-        f"{graph.name} is directed: a node hears from the sources of its incoming edges alone. If "
-        "its edges mean both directions, store both, for example by PyG's to_undirected."
+        f"{graph.name} is directed: with {', '.join(listening)} a node hears from the sources of "
+        "its incoming edges alone. If its edges mean both directions, store both, for example by "
+        "PyG's to_undirected."
     )
 
 

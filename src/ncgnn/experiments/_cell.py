@@ -126,8 +126,6 @@ def work(
         except Exception as error:  # whatever it is, the other cells go on
             wrong_input = isinstance(error, InputError)
             return failed(cell, sentence(error), traceback.format_exc(), wrong_input=wrong_input)
-    with suppress(OSError):
-        (cell.folder / ERROR).unlink(missing_ok=True)
     told = tuple(dict.fromkeys(str(w.message) for w in caught if _for_people(w)))
     return Outcome(cell.name, "finished", run.result, run.seconds, fresh=run.fresh, warnings=told)
 
@@ -135,7 +133,7 @@ def work(
 def failed(cell: Cell, error: str, trace: str = "", *, wrong_input: bool = False) -> Outcome:
     """Keep a cell's error in its folder, so that it is listed and not tried for ever."""
     with suppress(OSError):  # the folder itself may be what is wrong
-        cell.folder.write_json(ERROR, {"error": error, "input": wrong_input, "traceback": trace})
+        cell.folder.write_error(error, wrong_input=wrong_input, trace=trace)
     return Outcome(cell.name, "failed", error=error)
 
 

@@ -12,6 +12,9 @@ from ncgnn.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+#: Variance of differences that are equal but for rounding; accuracies differ by whole nodes.
+_NO_VARIANCE = 1e-24
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -61,7 +64,7 @@ def paired_test(
     if count < 2:
         return Difference(mean, None, None, count)
     variance = statistics.variance(differences)
-    if variance == 0:
+    if variance < _NO_VARIANCE:
         return Difference(mean, 0.0, None, count)
     from scipy.stats import t
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+#: What a model sees of a directed edge.
+Edges = Literal["incoming", "both", "none"]
 Family = Literal["separated", "features", "spatial", "attention", "spectral", "rewired", "global"]
 
 
@@ -19,6 +21,7 @@ class ModelEntry:
         paper: Where it was published.
         place: ``module:class`` under :mod:`ncgnn.nn`; None where it is not implemented.
         memory: What its largest arrays grow with.
+        edges: Whether a node sees ``incoming`` edges, edges in ``both`` directions, or ``none``.
         published: Accuracy that its authors report with 60/20/20 splits, in percent, by data set,
             as the separated-learning paper quotes it; for models that are not implemented.
     """
@@ -29,6 +32,7 @@ class ModelEntry:
     paper: str
     place: str | None
     memory: str = "nodes × hidden"
+    edges: Edges = "incoming"
     published: tuple[tuple[str, float], ...] = ()
 
 
@@ -58,8 +62,17 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "_more_backbones:NCGraphConv",
         "nodes × features",
     ),
-    ModelEntry("nctuned-gcn", "NCTunedGCN", "separated", _OURS, "_separated_tuned:NCTunedGCN"),
-    ModelEntry("nctuned-sage", "NCTunedSAGE", "separated", _OURS, "_separated_tuned:NCTunedSAGE"),
+    ModelEntry(
+        "nctuned-gcn", "NCTunedGCN", "separated", _OURS, "_separated_tuned:NCTunedGCN", edges="both"
+    ),
+    ModelEntry(
+        "nctuned-sage",
+        "NCTunedSAGE",
+        "separated",
+        _OURS,
+        "_separated_tuned:NCTunedSAGE",
+        edges="both",
+    ),
     ModelEntry(
         "gcn",
         "GCN",
@@ -76,7 +89,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "arXiv:1706.02216",
         "baselines.sage:GraphSAGE",
     ),
-    ModelEntry("mlp", "MLP", "features", "", "baselines.mlp:MLP"),
+    ModelEntry("mlp", "MLP", "features", "", "baselines.mlp:MLP", edges="none"),
     ModelEntry(
         "gat",
         "GAT",
@@ -92,6 +105,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "Zhu et al., Beyond Homophily in Graph Neural Networks, NeurIPS 2020, arXiv:2006.11468",
         "baselines.h2gcn:H2GCN",
         "two-hop pairs, 8 × nodes × hidden",
+        edges="both",
     ),
     ModelEntry(
         "gprgnn",
@@ -109,6 +123,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "arXiv:2101.00797",
         "baselines.fagcn:FAGCN",
         "nodes × hidden × layers, edges",
+        edges="both",
     ),
     ModelEntry(
         "acmgcn",
@@ -125,6 +140,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "spectral",
         "Zhu et al., Graph Neural Networks with Heterophily, AAAI 2021, arXiv:2009.13566",
         "baselines.cpgnn:CPGNN",
+        edges="both",
     ),
     ModelEntry(
         "wrgat",
@@ -134,6 +150,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "Assortativity of Graphs with Local Mixing Patterns, KDD 2021, arXiv:2106.06586",
         "baselines.wrgat:WRGAT",
         "relations × (nodes × log nodes + features × hidden)",
+        edges="both",
     ),
     ModelEntry(
         "gbksage",
@@ -151,6 +168,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "for Homophily and Heterophily, AAAI 2022",
         "baselines.hog:HOG",
         "two-hop pairs × 50",
+        edges="both",
     ),
     ModelEntry(
         "glognn",
@@ -168,7 +186,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "Zou et al., Similarity-Navigated Graph Neural Networks for Node Classification, "
         "Information Sciences 2023",
         "baselines.sngnn:SNGNN",
-        "edges, nodes × classes weights",
+        "edges; plusplus: nodes × classes weights",
     ),
     ModelEntry(
         "cagnn",
@@ -227,6 +245,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
         "Approximation, NeurIPS 2021, arXiv:2106.10994",
         "baselines.bernnet:BernNet",
         "degree × nodes × classes",
+        edges="both",
     ),
     ModelEntry(
         "tuned-gcn",
@@ -235,6 +254,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
         _TUNED,
         "baselines.tuned:TunedGCN",
         "nodes × hidden × layers",
+        edges="both",
     ),
     ModelEntry(
         "tuned-sage",
@@ -243,6 +263,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
         _TUNED,
         "baselines.tuned:TunedSAGE",
         "nodes × hidden × layers",
+        edges="both",
     ),
     ModelEntry(
         "tuned-gat",
@@ -251,6 +272,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
         _TUNED,
         "baselines.tuned:TunedGAT",
         "nodes × hidden × layers, edges",
+        edges="both",
     ),
     ModelEntry(
         "geom-gcn",

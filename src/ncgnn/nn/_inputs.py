@@ -83,6 +83,7 @@ class GraphInputs:
         """Row = target, column = source, all ones, without self-loops."""
         matrix = self.graph.to_scipy(rows="targets")
         if self.graph.num_self_loops:
+            matrix = matrix.copy()  # the graph's own arrays are not to be written to
             matrix.setdiag(0)
             matrix.eliminate_zeros()
         return ConstantSparse.from_scipy(matrix).to(self.device).to(self.dtype)

@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from ncgnn._typed import Typed
 from ncgnn.errors import InputError
 from ncgnn.nn._channels import Separation
 from ncgnn.nn._grouping import GroupingRule, Guidance, ThresholdKind
@@ -23,10 +24,10 @@ Width = Annotated[int, Field(ge=1)]
 OptionsKind = TypeVar("OptionsKind", bound="Options")
 
 
-class Options(BaseModel):
-    """Options that cannot be changed and know no other names."""
+class Options(Typed):
+    """Options of a model."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(validate_default=True)
 
 
 def complaint(error: ValidationError, kind: type[BaseModel] | None = None) -> str:

@@ -19,6 +19,11 @@ Fact = dict[str, Any]
 
 _NAMES = {"integer": "whole number", "boolean": "true or false", "string": "text", "null": "none"}
 _MEMORY = "memory grows with"
+_EDGES = {
+    "incoming": "a node sees its incoming edges",
+    "both": "seen in both directions",
+    "none": "not seen",
+}
 _ROLE = re.compile(r":\w+:(?=`)")
 
 
@@ -52,6 +57,7 @@ def model_details(row: Fact) -> list[Table]:
         "family": row["family"],
         "paper": row["paper"],
         _MEMORY: row["memory"],
+        "directed edges": _EDGES.get(row["edges"]),
         "published accuracy": _scores(row["published"]),
     }
     if row["implemented"]:

@@ -41,8 +41,7 @@ def summary_table(results: Sequence[RunResult]) -> Table:
     table.add_row("epochs", _spread(over.epochs, 1, ".0f"))
     table.add_row("seconds", _spread(over.seconds, 1, ".1f"))
     if over.never_evaluated:
-        classes = ", ".join(str(label) for label in over.never_evaluated)
-        table.add_row("classes never evaluated", classes)
+        table.add_row("never evaluated", _classes(over.never_evaluated))
     return table
 
 
@@ -62,15 +61,18 @@ def comparison_table(per_model: Sequence[Sequence[RunResult]]) -> Table:
     baseline = overs[0].majority_baseline
     if baseline is not None:
         table.add_row("majority class", "", percent(baseline))
-    unseen = ", ".join(str(label) for label in overs[0].never_evaluated)
     idle = [r[0].config.model.name for r, o in zip(per_model, overs, strict=True) if _no_better(o)]
     best_name = per_model[best][0].config.model.name
     table.caption = f"Best on validation: {best_name}."
     if idle:
         table.caption += f" No better than the majority class: {', '.join(idle)}."
-    if unseen:
-        table.caption += f" Classes never evaluated: {unseen}."
+    if overs[0].never_evaluated:
+        table.caption += f" Never evaluated: {_classes(overs[0].never_evaluated)}."
     return table
+
+
+def _classes(labels: Sequence[int]) -> str:
+    return f"{'class' if len(labels) == 1 else 'classes'} {', '.join(map(str, labels))}"
 
 
 def _no_better(over: Summary) -> bool:

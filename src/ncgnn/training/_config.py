@@ -15,6 +15,7 @@ from pydantic import (
     model_serializer,
 )
 
+from ncgnn._typed import Typed
 from ncgnn.nn._inputs import FeatureScaling
 from ncgnn.training._shares import ClassShares
 
@@ -23,11 +24,7 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class DataConfig(_Section):
+class DataConfig(Typed):
     """Which graph, and how it is split.
 
     Attributes:
@@ -60,7 +57,7 @@ class DataConfig(_Section):
         return split
 
 
-class TrainingConfig(_Section):
+class TrainingConfig(Typed):
     """How a model is trained.
 
     Attributes:
@@ -116,7 +113,7 @@ class ModelConfig(BaseModel):
         return dict(self.__pydantic_extra__ or {})
 
 
-class RunConfig(_Section):
+class RunConfig(Typed):
     """Everything that decides the outcome of one run."""
 
     data: DataConfig
@@ -159,7 +156,7 @@ def resolved(tree: dict[str, Any], where: str = "configuration") -> RunConfig:
     """
     from pydantic import ValidationError
 
-    from ncgnn.errors import InputError, UnknownNameError
+    from ncgnn.errors import InputError
     from ncgnn.nn._models import model_class
     from ncgnn.nn._options import checked, complaint
 
@@ -167,7 +164,7 @@ def resolved(tree: dict[str, Any], where: str = "configuration") -> RunConfig:
         config = RunConfig.model_validate(tree)
     except ValidationError as error:
         first = error.errors()[0]
-        if isinstance(cause := first.get("ctx", {}).get("error"), UnknownNameError):
+        if isinstance(cause := first.get("ctx", {}).get("error"), InputError):
             raise cause from None
         section = str(first["loc"][0])
         kind = {"data": DataConfig, "training": TrainingConfig}.get(section)

@@ -50,7 +50,9 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 def continued_in(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     """The environment in which a run began, with those in which it was continued."""
     known = _continuations(before)
-    return before if now in known else before | {"continued_in": [*known, now]}
+    if now in known or not differences(before, now):
+        return before
+    return before | {"continued_in": [*known, now]}
 
 
 def code_versions(environment: dict[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from ncgnn.data import Split, make_split, split_families
 from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.graph import as_graph
 from ncgnn.training._algorithm import Trainer
-from ncgnn.training._presets import make_config
+from ncgnn.training._presets import make_config, placed
 from ncgnn.training._run import graph_inputs, new_model
 from ncgnn.training._trained import TrainedModel
 
@@ -53,6 +53,9 @@ def fit(
         >>> sorted(trained.evaluate()["scores"])
         ['test', 'train', 'val']
     """
+    for key in settings:
+        if placed(key) in (("data", "dataset"), ("model", "name")):
+            raise InputError(f"fit: {key} is said by the first two arguments, graph and model.")
     graph = as_graph(graph, labels)
     if split == "stratified" and graph.shipped_splits:
         warnings.warn(

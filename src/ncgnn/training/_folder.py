@@ -10,7 +10,7 @@
 ``result.json``         scores and accuracy per group
 ``timing.json``         how long it took
 ``graph.npz``           the graph, where a model that was fitted in Python was saved
-``error.json``          what a run of a sweep failed with
+``error.json``          what a run failed with
 ``done.json``           the checksums of all that the result rests on, written last
 ======================  =======================================================================
 """
@@ -72,6 +72,10 @@ class RunFolder:
     def read_config(self) -> RunConfig:
         """Read the configuration."""
         return resolved(read_toml(self / CONFIG), str(self / CONFIG))
+
+    def write_error(self, error: str, *, wrong_input: bool, trace: str = "") -> None:
+        """Keep what a run ended with, and whether its input was to blame."""
+        self.write_json(ERROR, {"error": error, "input": wrong_input, "traceback": trace})
 
     def history(self) -> list[dict[str, Any]]:
         """One record per epoch."""

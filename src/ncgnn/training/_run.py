@@ -6,6 +6,7 @@ import os
 import statistics
 import time
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import torch
 
 from ncgnn._files import write_text
 from ncgnn.data import load, make_split
-from ncgnn.errors import InputError, NcgnnWarning
+from ncgnn.errors import InputError, NcgnnError, NcgnnWarning
 from ncgnn.graph._fingerprint import fingerprint
 from ncgnn.nn._inputs import GraphInputs
 from ncgnn.nn._models import made_for, model_class
@@ -26,7 +27,7 @@ from ncgnn.training._tensors import DamagedFileError
 from ncgnn.training._trained import TrainedModel, metrics_line, write_outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
     from ncgnn.graph import Graph
@@ -89,13 +90,15 @@ def train_run(
             finished = _finished(folder, config, graph)
             if finished is not None:
                 return finished
-        job = _Job(config, folder, graph, checkpoint_seconds)
-        job.train(on_epoch, stop, on_resume)
-        job.write_outcome()
+        with _kept_error(folder):
+            job = _Job(config, folder, graph, checkpoint_seconds)
+            job.train(on_epoch, stop, on_resume)
+            job.write_outcome()
         if before_done is not None:
             before_done(folder)
         folder.mark_done()
-        (folder / names.CHECKPOINT).unlink(missing_ok=True)
+        for left in (names.CHECKPOINT, names.ERROR):
+            (folder / left).unlink(missing_ok=True)
         result = folder.read_json(names.RESULT)
         return RunResult(folder.path, config, result, job.seconds, fresh=True)
 
@@ -128,6 +131,16 @@ def _finished(folder: RunFolder, config: RunConfig, graph: Graph) -> RunResult |
     return result
 
 
+@contextmanager
+def _kept_error(folder: RunFolder) -> Generator[None]:
+    """Keep in a run's folder why it cannot be trained."""
+    try:
+        yield
+    except NcgnnError as error:
+        folder.write_error(str(error), wrong_input=isinstance(error, InputError))
+        raise
+
+
 class _Job:
     def __init__(
         self, config: RunConfig, folder: RunFolder, graph: Graph, checkpoint_seconds: float
@@ -135,6 +148,7 @@ class _Job:
         self.config, self.folder, self.graph = config, folder, graph
         self.checkpoint_seconds = checkpoint_seconds
         self.seconds = 0.0
+        self.begun_in: dict[str, Any] | None = None
         self.epoch_seconds: list[float] = []
         self.split = make_split(graph, config.data.split, config.split_seed, warn=False)
         self.inputs = graph_inputs(config, graph)
@@ -148,7 +162,7 @@ class _Job:
     def _write_origin(self) -> None:
         """Write what the run starts from, or check that a continued one starts from the same."""
         folder, graph_hash = self.folder, fingerprint(self.graph)
-        now = environment() | {"graph_sha256": graph_hash}
+        self.environment = environment() | {"graph_sha256": graph_hash}
         before: dict[str, Any] | None = None
         if (folder / names.CHECKPOINT).is_file():
             try:
@@ -158,10 +172,10 @@ class _Job:
                 warnings.warn(f"{error} Training starts anew.", NcgnnWarning, stacklevel=4)
                 (folder / names.CHECKPOINT).unlink()
                 before = None
+        self.begun_in = before
         if before is None:
-            folder.write_json(names.ENVIRONMENT, now)
-        elif changed := differences(before, now):
-            folder.write_json(names.ENVIRONMENT, continued_in(before, now))
+            folder.write_json(names.ENVIRONMENT, self.environment)
+        elif changed := differences(before, self.environment):
             warnings.warn(
                 f"{folder.path} continues in another environment, so its numbers may differ "
                 f"in the last digits ({'; '.join(changed)}).",
@@ -228,9 +242,14 @@ class _Job:
                 self.seconds = float(about["seconds"])
             except (DamagedFileError, KeyError, TypeError, ValueError) as error:
                 warnings.warn(f"{error} Training starts anew.", NcgnnWarning, stacklevel=4)
-                records = []
+                records, self.begun_in = [], None
                 path.unlink()
                 self.trainer = self._new_trainer()
+        if self.begun_in is None:
+            self.folder.write_json(names.ENVIRONMENT, self.environment)
+        else:
+            kept = continued_in(self.begun_in, self.environment)
+            self.folder.write_json(names.ENVIRONMENT, kept)
         records = records[: self.trainer.state.epoch]
         write_text(self.folder / names.METRICS, "".join(metrics_line(r) for r in records))
         return records

@@ -47,9 +47,18 @@ def load_run(
         config = config.model_copy(update={"training": training})
     kept = folder / names.GRAPH
     place = str(dataset or (kept if kept.is_file() else config.data.dataset))
-    graph = load(place, data_dir)
+    try:
+        graph = load(place, data_dir)
+    except InputError as error:
+        if dataset is not None:
+            raise
+        raise InputError(
+            f"{error} If the graph of a run has moved, --dataset says where."
+        ) from None
     if fingerprint(graph) != folder.read_json(names.ENVIRONMENT)["graph_sha256"]:
-        raise InputError(f"{place} has changed since {folder.path} was trained on it.")
+        raise InputError(
+            f"{place} is not the graph that {folder.path} was trained on, or has changed since."
+        )
     if place == str(kept):
         graph = replace(graph, name=config.data.dataset)
     inputs = graph_inputs(config, graph)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ncgnn.nn._dropout import DropoutKey
     from ncgnn.nn._inputs import Constant, GraphInputs
 
+#: Rows that are shorter have no direction.
+_SHORTEST = 1e-12
+
 
 class Baseline(nn.Module, ABC):
     """A model without groups of nodes, which computes the logits of all nodes at once."""
@@ -162,3 +165,9 @@ def mean_operator(
 def at(key: DropoutKey | None, place: int) -> int | None:
     """The key of one place in the model, where anything is dropped at all."""
     return None if key is None else key.at(place)
+
+
+def unit_rows(x: torch.Tensor) -> torch.Tensor:
+    """Rows divided by their Euclidean length; those that have next to none stay as they are."""
+    length = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    return x / length.masked_fill(length < _SHORTEST, 1)

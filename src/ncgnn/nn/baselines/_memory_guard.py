@@ -30,7 +30,12 @@ def refuse_beyond(limit: float | None, there: float, needed: float, found: str, 
     most = there if limit is None else limit
     if needed > most:
         raise InputError(
-            f"{found} needs about {needed:.1f} GiB, and {most:.1f} GiB are "
+            f"{found} needs about {_gib(needed)}, and {_gib(most)} are "
             f"{'available' if limit is None else 'allowed'}. Use {less}, another model or a "
             "machine with more memory; memory_limit sets how many GiB are allowed."
         )
+
+
+def _gib(amount: float) -> str:
+    """GiB in words, with a digit that says something of small amounts too."""
+    return f"{amount:.1f} GiB" if amount >= 0.1 else f"{amount:.2g} GiB"

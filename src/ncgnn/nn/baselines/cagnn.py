@@ -10,13 +10,11 @@ from torch import nn
 
 from ncgnn.nn._dropout import dropout
 from ncgnn.nn._options import PlainOptions, checked
-from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, at, mean_operator
+from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, at, mean_operator, unit_rows
 
 if TYPE_CHECKING:
     from ncgnn.nn._dropout import DropoutKey
     from ncgnn.nn._inputs import GraphInputs
-
-_SMALLEST = 1e-12
 
 
 class CAGNNOptions(PlainOptions):
@@ -82,9 +80,3 @@ class CAGNN(Baseline):
         """How much a node keeps of itself, [n, 1]; the same as of both side by side."""
         of_own, of_context = self.gate.weight.t().chunk(2)
         return torch.sigmoid(own @ of_own + context @ of_context + self.gate.bias)
-
-
-def unit_rows(x: torch.Tensor) -> torch.Tensor:
-    """Rows divided by their Euclidean length; those that have next to none stay as they are."""
-    length = torch.linalg.vector_norm(x, dim=1, keepdim=True)
-    return x / length.masked_fill(length < _SMALLEST, 1)

@@ -11,6 +11,8 @@ from ncgnn.nn.baselines._two_layer import TwoLayerGNN
 class GCN(TwoLayerGNN):
     """Graph convolutional network (https://arxiv.org/abs/1609.02907).
 
+    Unlike in that paper, features are not dropped, only hidden rows are.
+
     Args:
         num_features: Number of features per node.
         num_classes: Number of classes.

@@ -9,7 +9,7 @@ from ncgnn.nn.baselines._two_layer import TwoLayerGNN
 
 
 class MLP(TwoLayerGNN):
-    """A perceptron that sees features only, never a neighbour.
+    """A perceptron that sees features only, never a neighbour; features are not dropped.
 
     Args:
         num_features: Number of features per node.

@@ -71,8 +71,8 @@ class WRGAT(Baseline):
     point from source to target.
 
     The relations are made when a graph is first seen, which takes minutes for tens of thousands of
-    nodes, and kept in the cache folder. Training holds one relation's activations at a time and
-    computes them again in the backward pass.
+    nodes, and kept in the cache folder. Training holds one relation's activations of the first
+    layer at a time and computes them again in the backward pass.
 
     Args:
         num_features: Number of features per node.
@@ -139,23 +139,23 @@ class RelationalAttention(nn.Module):
     def forward(self, x: Constant, relations: Sequence[ConstantSparse]) -> torch.Tensor:
         """[n, out] from [n, width]."""
         total = times(x, self.root) + self.bias
-        for relation, sources in zip(relations, self._sources(x), strict=False):
-            total += cast("torch.Tensor", _Message.apply(relation, *sources))
+        # One backward step for all slices, which also gives zeros to relations without edges.
+        weights, attentions = self.weight.unbind(), self.attention.unbind()
+        products = self._products(x, len(relations))
+        for relation, x_r, weight, attention in zip(
+            relations, products, weights, attentions, strict=False
+        ):
+            own = None if x_r is not x else weight
+            total += cast("torch.Tensor", _Message.apply(relation, x_r, own, attention))
         return total
 
-    def _sources(self, x: Constant) -> list[tuple[Any, ...]]:
-        """For each relation x, W_r and the attention, or X·W_r, None and the attention.
-
-        The products are made together where all of them are no wider than x. Each parameter is cut
-        up in one step, so that there is one backward step, with zeros for relations without edges.
-        """
-        relations, width, out = self.weight.shape
-        attentions = self.attention.unbind()
-        if relations * out > width:
-            return [(x, *pair) for pair in zip(self.weight.unbind(), attentions, strict=True)]
-        together = times(x, self.weight.transpose(0, 1).reshape(width, relations * out))
-        products = together.view(-1, relations, out).transpose(0, 1).contiguous().unbind()
-        return [(product, None, a) for product, a in zip(products, attentions, strict=True)]
+    def _products(self, x: Constant, count: int) -> list[Constant]:
+        """X·W_r of each relation, where all of them are no wider than dense rows of x; else x."""
+        _, width, out = self.weight.shape
+        if isinstance(x, ConstantSparse) or count * out > width:
+            return [x] * count
+        together = times(x, self.weight[:count].transpose(0, 1).reshape(width, count * out))
+        return [*together.view(-1, count, out).transpose(0, 1).contiguous()]
 
 
 def _parts(
