@@ -233,3 +233,16 @@ def test_all_targets_are_listed():
     assert tuple(targets()) == NAMES
     for name in NAMES:
         assert name in shown
+
+
+def test_results_tell_of_unfinished_runs_that_were_asked_for(tmp_path):
+    begun = [*SMALL, "--runs", tmp_path]
+    for model in ("gcn", "mlp"):
+        run("train", "--dataset", "digits", "--model", model, *begun)
+    (folder,) = tmp_path.glob("digits-mlp-*")
+    (folder / "done.json").unlink()
+    told = f"not shown: {folder}: not finished"
+    assert told in run("results", "--runs", tmp_path).stderr
+    assert told not in run("results", "--models", "gcn", "--runs", tmp_path).stderr
+    (folder / "config.toml").write_text("damaged")
+    assert told in run("results", "--models", "gcn", "--runs", tmp_path).stderr

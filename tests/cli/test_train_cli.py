@@ -158,6 +158,30 @@ def test_edges_of_ones_own_graph_are_remarked_on(tmp_path):
         )
         assert words in done.stderr
         assert ("is directed" in done.stderr) == (name == "oneway")
+    models = (
+        "train",
+        "--dataset",
+        tmp_path / "oneway.npz",
+        "--set",
+        "epochs=1",
+        "--set",
+        "hidden=4",
+    )
+    done = run(*models, "--model", "fagcn,mlp,h2gcn", "--runs", tmp_path / "runs")
+    assert done.exit_code == 0
+    assert "is directed" not in done.stderr
+    done = run(*models, "--model", "fagcn,gcn,sage", "--runs", tmp_path / "runs")
+    assert "oneway is directed: with gcn, sage a node hears" in done.stderr
+
+
+def test_a_graph_or_model_is_named_once(tmp_path):
+    for words in (
+        ("--dataset", "digits", "--model", "gcn", "--set", "model.name=mlp"),
+        ("--dataset", "digits", "--set", "dataset=texas"),
+    ):
+        done = run("train", *words, "--runs", tmp_path)
+        assert done.exit_code == 2
+        assert "contradict each other" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from dataclasses import replace
 
 import numpy as np
@@ -264,3 +265,10 @@ def test_stored_records_that_are_none(tmp_path, harm):
 def test_there_must_be_a_folder(tmp_path):
     with pytest.raises(InputError, match="--runs"):
         read_runs(tmp_path / "nowhere")
+
+
+def test_differences_that_are_equal_but_for_rounding_have_no_p_value():
+    first, second = [0.1 + 0.2, 0.7], [0.1, 0.5]
+    assert 0 < statistics.variance([a - b for a, b in zip(first, second, strict=True)]) < 1e-30
+    found = paired_test(first, second)
+    assert (found.p_value, found.std) == (None, 0.0)

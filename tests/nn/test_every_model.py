@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 import torch
-from drawn_graphs import drawn_graph
+from drawn_graphs import Drawn, drawn_graph
 
 import ncgnn
 from ncgnn.errors import InputError
@@ -122,8 +122,29 @@ def test_models_that_are_not_implemented_say_so(entry):
     assert entry.published
     with pytest.raises(InputError, match="not implemented"):
         model_class(entry.name)
-    with pytest.raises(InputError, match="not implemented"):
+    with pytest.raises(InputError, match=r"it is not implemented \(.*\)\.$"):
         make_config(dataset="digits", model=entry.name)
+
+
+@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.place is not None], ids=lambda e: e.name)
+def test_what_a_model_sees_of_directed_edges(entry):
+    drawn = drawn_graph(2, density=0.3)
+    inputs = drawn.inputs()
+    torch.manual_seed(0)
+    model = made_for(model_class(entry.name), inputs, **small(entry.name)).double().eval()
+    with torch.no_grad():  # some begin with weights that leave neighbours out
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.5)
+
+    def answers(A):
+        return model(Drawn(A, drawn.X, drawn.labels).inputs())
+
+    forth, back = answers(drawn.A), answers(drawn.A.t())
+    both = answers(((drawn.A + drawn.A.t()) > 0).double())
+    assert torch.allclose(forth, back) == (entry.edges != "incoming")
+    assert torch.allclose(forth, both) == (entry.edges != "incoming")
+    if entry.name != "hog":  # has weights for the pairs of this graph
+        assert torch.allclose(forth, answers(0 * drawn.A)) == (entry.edges == "none")
 
 
 def test_names_are_unique_and_papers_are_named():

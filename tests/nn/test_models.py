@@ -141,3 +141,14 @@ def test_options_make_the_model_and_the_rule():
 def test_options_are_checked(options):
     with pytest.raises(ValidationError, match=next(iter(options))):
         SeparatedOptions(**options)
+
+
+def test_the_mean_of_sage_is_over_neighbours_alone():
+    drawn = drawn_graph(1, density=0.4)
+    model, around = made("sage"), drawn.A / drawn.A.sum(1, keepdim=True).clamp(min=1)
+    x = drawn.X
+    for number, layer in enumerate((model.first, model.second)):
+        own, mean = layer.weights
+        x = torch.relu(x) if number else x
+        x = x @ own + around @ x @ mean + layer.bias
+    assert (model(drawn.inputs()) - x).abs().max() < 1e-9

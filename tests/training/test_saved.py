@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 import ncgnn
 from ncgnn.data import Split
 from ncgnn.errors import InputError
-from ncgnn.training import DamagedFileError, load_run
+from ncgnn.training import DamagedFileError, load_run, make_config, train_run
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +104,25 @@ def test_misspelt_options_are_recognised(graph, model):
         model_class(model)(3, 2, hiden=4)
     with pytest.raises(InputError, match=r"training.epoch.*did you mean epochs"):
         ncgnn.fit(graph, model, **{"training.epoch": 4})
+
+
+@pytest.mark.parametrize("wrong", [{"dataset": "texas"}, {"name": "mlp"}, {"model.name": "mlp"}])
+def test_graph_and_model_of_a_fit_are_its_first_arguments(graph, wrong):
+    with pytest.raises(InputError, match="said by the first two arguments"):
+        ncgnn.fit(graph, "gcn", epochs=1, **wrong)
+
+
+def test_where_the_graph_of_a_run_is(tmp_path):
+    one, other = (
+        ncgnn.generate(60, 120, classes=2, features=4, seed=seed, name="mine") for seed in (0, 1)
+    )
+    ncgnn.save(one, tmp_path / "mine.npz")
+    config = make_config(dataset=str(tmp_path / "mine.npz"), settings={"hidden": 4, "epochs": 1})
+    folder = train_run(config, tmp_path / "runs").folder
+    (tmp_path / "mine.npz").rename(tmp_path / "moved.npz")
+    with pytest.raises(InputError, match="has moved, --dataset says where"):
+        load_run(folder)
+    assert load_run(folder, dataset=str(tmp_path / "moved.npz")).config == config
+    ncgnn.save(other, tmp_path / "other.npz")
+    with pytest.raises(InputError, match=r"other.npz is not the graph that .* was trained on"):
+        load_run(folder, dataset=str(tmp_path / "other.npz"))

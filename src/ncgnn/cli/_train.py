@@ -25,6 +25,7 @@ from ncgnn.cli._options import (
     seed_numbers,
     table_console,
 )
+from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,12 +66,13 @@ def train(
     """Train a model, once per seed; a run that was interrupted goes on where it stopped.
 
     Where no configuration says otherwise, a model uses the parameters that the paper found best
-    on a data set, and plain defaults on any other graph.
+    on a data set, and what its preset says of all graphs on any other.
     """
     from ncgnn._memory import keep_freed_memory
     from ncgnn.training import make_config
 
     chosen = chosen_settings(settings, seeds)
+    _no_contradiction(chosen, dataset, model)
     numbers = seed_numbers(seeds) or (None,)
     models = [None] if model is None else names(model, "--model")
     configs = [
@@ -106,6 +108,17 @@ def train(
     print(
         "Results are in", *(f"  {result.folder}" for result in results), sep="\n", file=sys.stderr
     )
+
+
+def _no_contradiction(settings: dict[str, Any], dataset: str | None, model: str | None) -> None:
+    """Complain if a graph or model is named twice."""
+    from ncgnn.training._presets import placed
+
+    named = {("data", "dataset"): ("--dataset", dataset), ("model", "name"): ("--model", model)}
+    for key in settings:
+        option, value = named.get(placed(key), ("", None))
+        if value is not None:
+            raise InputError(f"{option} and --set {key}=… contradict each other; give one of them.")
 
 
 def _train_all(

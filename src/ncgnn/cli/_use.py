@@ -78,7 +78,8 @@ def predict(
 ) -> None:
     """Write class, probabilities, NC and group of every node of the run's graph.
 
-    NC and group are those that the model was run with, estimated from its own predictions.
+    NC and group are those that the model was run with, estimated from its own predictions; of a
+    model without groups they say how its predictions would be grouped.
     """
     from ncgnn.training._folder import RunFolder
 

@@ -63,7 +63,7 @@ class SeparatedOptions(Options):
 
     Attributes:
         hidden: Width of both layers.
-        separation: Which messages pass between groups; see :mod:`ncgnn.nn._channels`.
+        separation: Which messages pass between groups; docs/training.md explains the modes.
         dropout: Rate after the first layer: one for all groups, or one per group, low NC first.
         readout_dropout: Rate before the last linear layer.
         self_loops: Whether every node is its own neighbour too.

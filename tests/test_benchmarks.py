@@ -1,0 +1,96 @@
+"""What decides which numbers RESULTS.md shows."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from ncgnn.experiments import Record, read_stored, write_stored
+
+FOLDER = Path(__file__).parent.parent / "benchmarks"
+GRAPH = "chameleon-filtered"
+
+
+@pytest.fixture
+def benchmark(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module
+
+
+def record(config, val=0.5, test=0.5):
+    score = {"accuracy": test, "macro_f1": test}
+    result = {
+        "scores": {"val": {"accuracy": val}, "test": score},
+        "majority_baseline": 0.3,
+        "epochs": 3,
+        "split_sha256": "0" * 64,
+    }
+    return Record(config.name, config.model_dump(mode="json"), result, 1.0)
+
+
+def kept(records):
+    return {one.name: one for one in records}
+
+
+def test_the_choice_is_by_validation_and_waits_for_all_of_the_search(benchmark):
+    competitors = benchmark("competitors")
+    tried = competitors.search("paper", "gcn", GRAPH)
+    assert len(tried) == len(competitors.CHOICES)
+    assert {config.training.seed for config in tried} == {competitors.SEARCH_SEED}
+    records = [record(c, val=0.4 + 0.1 * (i == 2), test=0.9 - i / 10) for i, c in enumerate(tried)]
+    assert competitors.final("paper", "gcn", GRAPH, kept(records[1:])) == []
+    chosen = competitors.final("paper", "gcn", GRAPH, kept(records))
+    assert [config.training.seed for config in chosen] == [0, 1, 2]
+    rate, decay, dropout = competitors.CHOICES[2]
+    for config in chosen:
+        assert (config.training.learning_rate, config.training.weight_decay) == (rate, decay)
+        assert config.model.options["dropout"] == dropout
+
+
+def test_what_is_not_searched_keeps_its_preset(benchmark):
+    competitors = benchmark("competitors")
+    assert competitors.search("paper", "hog", GRAPH) == []
+    assert competitors.search("paper", *next(iter(competitors.COSTLY))) == []
+    first, second = (
+        competitors.config_of("paper", row, GRAPH, 2, 0) for row in ("sngnn", "sngnn++")
+    )
+    assert first.model.options["variant"] == "plus"
+    assert second.model.options["variant"] == "plusplus"
+    preset = competitors.config_of("paper", "sngnn", GRAPH, 0, 0).model.options
+    assert first.model.options == preset  # one layer has no dropout to choose
+    assert first.training.learning_rate == competitors.CHOICES[2][0]
+
+
+def test_only_cells_below_the_paper_are_corrected(benchmark):
+    competitors = benchmark("competitors")
+    (planned, *_) = competitors.final("paper", "hog", GRAPH, {})
+    for test, short in ((0.39, True), (0.41, False)):  # the paper prints 41.87
+        again = competitors.corrected("hog", GRAPH, kept([record(planned, test=test)]))
+        assert [config.training.class_shares for config in again] == ["val"] * short
+    assert not competitors.is_short("appnp", GRAPH, [record(planned, test=0.1)])
+
+
+def test_tables_show_planned_runs_alone(benchmark, tmp_path, monkeypatch):
+    competitors, tables = benchmark("competitors"), benchmark("_competitor_tables")
+    place = tmp_path / "kept.jsonl"
+    monkeypatch.setitem(competitors.STORES, "paper", place)
+    planned = competitors.final("paper", "hog", GRAPH, {})
+    runs = [record(config, test=0.40 + 0.01 * i) for i, config in enumerate(planned)]
+    other = planned[0].model_copy(
+        update={"training": planned[0].training.model_copy(update={"learning_rate": 0.3})}
+    )
+    write_stored([*runs, record(other, test=0.99)], place)
+    assert len(read_stored(place)) == 4
+    text = tables.tables("paper")
+    assert "| hog | 41.00 ± 1.00 (3) |" in text
+    assert "| hog | preset |" in text
+    assert "sngnn" not in text
+    assert "99.00" not in text
+
+
+def test_the_published_tables_are_made_of_the_stored_runs(benchmark):
+    tables = benchmark("_competitor_tables")
+    shown = (FOLDER.parent / "RESULTS.md").read_text(encoding="utf-8")
+    assert tables.tables("paper") in shown

@@ -1,0 +1,60 @@
+"""What options take for a number, and how they say that there is none."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field, ValidationError
+
+from ncgnn._typed import Typed
+from ncgnn.errors import InputError
+from ncgnn.training import make_config
+
+
+class Some(Typed):
+    width: Annotated[int, Field(ge=1)] = 1
+    rate: float | None = None
+    rates: tuple[Annotated[float, Field(ge=0)], ...] = ()
+    power: Literal[0, 1] = 0
+    norm: Literal["layer", "none"] = "layer"
+    loops: bool = False
+    name: str = ""
+
+
+def test_numbers_are_numbers():
+    made = Some(width=3, rate=2, rates=[1, 0.5], power=1, loops=True, name="8", norm="none")
+    assert made.rates == (1.0, 0.5)
+    assert made.rate == 2.0
+    assert (made.loops, made.name, made.norm) == (True, "8", "none")
+
+
+@pytest.mark.parametrize("wrong", [True, "8", [1, 2]])
+@pytest.mark.parametrize("field", ["width", "rate"])
+def test_nothing_else_is_taken_for_a_number(field, wrong):
+    with pytest.raises(ValidationError):
+        Some(**{field: wrong})
+
+
+@pytest.mark.parametrize("wrong", [[True], ["0.5"], [0.1, False], "0.1"])
+def test_nor_in_a_list(wrong):
+    with pytest.raises(ValidationError, match="a number is wanted"):
+        Some(rates=wrong)
+
+
+def test_none_is_a_word_where_there_may_be_no_value():
+    assert Some(rate="none").rate is None
+    with pytest.raises(ValidationError, match="a number is wanted"):
+        Some(width="none")
+
+
+def test_the_same_in_configurations():
+    config = make_config(dataset="digits", model="gat", settings={"attention_dropout": "none"})
+    assert config == make_config(dataset="digits", model="gat")
+    config = make_config(dataset="digits", settings={"split_seed": "none"})
+    assert config == make_config(dataset="digits")
+    config = make_config(dataset="digits", model="tuned-gcn", settings={"norm": "none"})
+    assert config.model.options["norm"] == "none"
+    for key, value in (("hidden", True), ("epochs", "8"), ("dropout", [0.1, "0.2"])):
+        with pytest.raises(InputError, match=rf"\.{key}: a number is wanted \(it is "):
+            make_config(dataset="digits", model="ncgcn", settings={key: value})
