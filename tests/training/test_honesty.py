@@ -152,3 +152,20 @@ def test_the_trainer_takes_a_module_that_knows_nothing_of_groups():
     )
     own.run()
     assert own.state.best_epoch >= 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('dataset = "texas"', r"dataset belongs under a section, \[data\]"),
+        ("epochs = 3", r"epochs belongs under a section, \[training\]"),
+        ("hidden = 3", r"hidden belongs under a section, \[model\]"),
+        ("[modle]\nhidden = 3", r"there is no section \[modle\]; known: data, model, training"),
+        ("model = 3", r"model must be a section, \[model\]"),
+    ],
+)
+def test_options_outside_their_section_are_told_where_to_go(tmp_path, text, words):
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=words):
+        make_config(dataset="digits", config=path)

@@ -144,6 +144,8 @@ def given_tables(path: Path) -> Tree:
     tree = {key: value for key, value in read_toml(path).items() if key != "search"}  # for `tune`
     for key, value in tree.items():
         if key not in RunConfig.model_fields:
+            if not isinstance(value, dict):
+                raise InputError(f"{path}: {key} belongs under a section, [{placed(key)[0]}].")
             known = ", ".join(RunConfig.model_fields)
             raise InputError(f"{path}: there is no section [{key}]; known: {known}.")
         if not isinstance(value, dict):
