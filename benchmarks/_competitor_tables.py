@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from _tables import cell, head, majority
 from competitors import (
     CHOICES,
-    COSTLY,
     MODELS,
     OURS,
     PLAN,
@@ -51,7 +50,7 @@ def stored(split: str) -> tuple[Runs, Runs]:
     return plain, again
 
 
-def chosen(row: str, dataset: str, records: list[Record]) -> str:
+def chosen(row: str, _graph: str, records: list[Record]) -> str:
     """Learning rate, weight decay and dropout, as far as they were searched."""
     if not records:
         return ""
@@ -61,8 +60,7 @@ def chosen(row: str, dataset: str, records: list[Record]) -> str:
     values = [config["training"]["learning_rate"], config["training"]["weight_decay"]]
     if "model.dropout" in search_space(config["model"]["name"]):
         values.append(config["model"]["dropout"])
-    text = ", ".join(f"{value:g}" for value in values)
-    return f"{text} (first)" if (row, dataset) in COSTLY else text
+    return ", ".join(f"{value:g}" for value in values)
 
 
 def paper_cell(model: str, graph: str, records: list[Record]) -> str:
@@ -103,7 +101,7 @@ def tables(split: str) -> str:
             "",
             "Learning rate, weight decay and dropout that validation chose, among "
             f"{len(CHOICES)} settings or fewer (CHOICES and PLAN in benchmarks/competitors.py); "
-            "`preset`: not searched, `(first)`: the first setting, because an epoch takes seconds.",
+            "`preset`: not searched.",
             *("", *head(graphs), *rows(searched, chosen)),
         ]
     )

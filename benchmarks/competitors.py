@@ -61,8 +61,6 @@ PLAN = {
     "pubmed": (3, 100, 1),
     **dict.fromkeys(LARGE, (2, 100, 1)),
 }
-#: An epoch takes seconds here, so that the first choice stands without a search.
-COSTLY = {("h2gcn", "photo"), ("wrgat", "photo"), ("wrgat", "pubmed")}
 SEARCH_SEED = 100
 #: Where more than this many points are missing, a reason must be given.
 SHORT = 2.0
@@ -105,7 +103,7 @@ def is_tuned(model: str) -> bool:
 def search(split: str, model: str, dataset: str) -> list[RunConfig]:
     """The runs by which a choice is made."""
     count, epochs, _ = PLAN[dataset]
-    choices = range(count) if is_tuned(model) and (model, dataset) not in COSTLY else ()
+    choices = range(count) if is_tuned(model) else ()
     return [config_of(split, model, dataset, choice, SEARCH_SEED, epochs) for choice in choices]
 
 
