@@ -18,11 +18,12 @@ from competitors import (
     is_short,
     is_tuned,
     models_on,
+    searched_values,
 )
 
 from ncgnn.experiments import Record, read_stored
 from ncgnn.experiments._published import printed, published
-from ncgnn.training import search_space
+from ncgnn.training import RunConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,10 +57,7 @@ def chosen(row: str, _graph: str, records: list[Record]) -> str:
         return ""
     if not is_tuned(row):
         return "preset"
-    config = records[0].config
-    values = [config["training"]["learning_rate"], config["training"]["weight_decay"]]
-    if "model.dropout" in search_space(config["model"]["name"]):
-        values.append(config["model"]["dropout"])
+    values = searched_values(RunConfig.model_validate(records[0].config)).values()
     return ", ".join(f"{value:g}" for value in values)
 
 

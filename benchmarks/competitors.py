@@ -44,7 +44,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 BASIC = ("mlp", "gcn", "sage")
 OURS = ("ncgcn", "ncsage")
 LARGE = ("computers", "coauthor-cs", "coauthor-physics")
-#: Learning rate, weight decay, dropout; each from the paper's search space.
+SEARCHED = ("training.learning_rate", "training.weight_decay", "model.dropout")
+#: Their values; each from the paper's search space.
 CHOICES = (
     (0.01, 5e-4, 0.5),
     (0.01, 5e-5, 0.2),
@@ -88,11 +89,19 @@ def config_of(
     model, variant = VARIANTS.get(row, (row, {}))
     settings = dict(variant) if epochs is None else variant | {"training.epochs": epochs}
     if is_tuned(row):
-        searched = ("training.learning_rate", "training.weight_decay", "model.dropout")
         known = search_space(model)
-        chosen = zip(searched, CHOICES[choice], strict=True)
+        chosen = zip(SEARCHED, CHOICES[choice], strict=True)
         settings |= {name: value for name, value in chosen if name in known}
     return make_config(dataset=dataset, model=model, split=split, seed=seed, settings=settings)
+
+
+def searched_values(config: RunConfig) -> dict[str, float]:
+    """Learning rate, weight decay and dropout of a run, as far as its model's are searched."""
+    from ncgnn.training import search_space
+
+    known, tables = search_space(config.model.name), config.model_dump(mode="json")
+    places = [name.split(".") for name in SEARCHED if name in known]
+    return {option: tables[section][option] for section, option in places}
 
 
 def is_tuned(model: str) -> bool:

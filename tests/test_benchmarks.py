@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from ncgnn.experiments import Record, read_stored, write_stored
+from ncgnn.training import make_config
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 GRAPH = "chameleon-filtered"
@@ -93,3 +95,19 @@ def test_the_published_tables_are_made_of_the_stored_runs(benchmark):
     tables = benchmark("_competitor_tables")
     shown = (FOLDER.parent / "RESULTS.md").read_text(encoding="utf-8")
     assert tables.tables("paper") in shown
+
+
+def test_shipped_parameters_are_those_that_the_kept_search_chose(benchmark):
+    competitors, presets = benchmark("competitors"), benchmark("presets")
+    assert presets.PLACE.read_text(encoding="utf-8") == presets.text()
+    kept_runs = kept(read_stored(competitors.STORES["paper"]))
+    for model in ("gcn", "sngnn", "glognn"):
+        planned = competitors.final("paper", model, GRAPH, kept_runs)
+        shipped = [make_config(dataset=GRAPH, model=model, split="paper", seed=s) for s in range(3)]
+        assert [config.name for config in shipped] == [config.name for config in planned]
+
+
+def test_models_that_are_not_searched_get_no_parameters_of_ours(benchmark):
+    shipped = tomllib.loads(benchmark("presets").text())
+    assert "gcn" in shipped
+    assert not {"hog", "cpgnn", "gbksage", "sngnn++", "ncgcn"} & shipped.keys()

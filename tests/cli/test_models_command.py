@@ -50,12 +50,14 @@ def test_the_list_as_json(run) -> None:
         "title": "GCN",
         "family": "spatial",
         "memory": "nodes × hidden",
+        "edges": "incoming",
         "paper": BY_NAME["gcn"].paper,
         "implemented": True,
         "published": {},
     }
     assert by_name["snowball"]["implemented"] is False
     assert by_name["snowball"]["memory"] is None
+    assert by_name["snowball"]["edges"] is None
     assert by_name["snowball"]["published"] == {"pubmed": 89.04, "actor": 36.0}
 
 

@@ -54,10 +54,14 @@ class Request:
 def defaults(request: Request, model: str, **options: Any) -> dict[str, Any]:
     """Those of a table's or figure's own options that the model has and the request leaves open."""
     from ncgnn.nn import model_class
+    from ncgnn.training._presets import placed
 
     known, given = model_class(model).Options.model_fields, chosen_options(request)
+    places = {key: placed(key)[0] for key in options if key not in given}
     return {
-        f"model.{key}": value for key, value in options.items() if key in known and key not in given
+        f"{section}.{key}": options[key]
+        for key, section in places.items()
+        if section != "model" or key in known
     }
 
 

@@ -78,6 +78,7 @@ def _code_sha256() -> str:
     return digest.hexdigest()
 
 
+@cache
 def _version(name: str) -> str | None:
     try:
         return version(name)

@@ -1,4 +1,4 @@
-"""Configurations that ship with the package: the parameters that the paper found best."""
+"""Configurations that ship with the package: what the paper found best, or validation did here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def preset(model: str, dataset: str) -> Tree:
     tree = _shipped(model)
     by_dataset = tree.pop("datasets", {})
     tree.pop("search", None)
-    return merged(tree, by_dataset.get(dataset, {}))
+    return merged(merged(tree, by_dataset.get(dataset, {})), _searched(model, dataset))
 
 
 def search_space(model: str) -> dict[str, list[Any]]:
@@ -51,7 +51,16 @@ def search_space(model: str) -> dict[str, list[Any]]:
 
 def has_preset(model: str, dataset: str) -> bool:
     """Whether parameters for exactly this data set are shipped."""
-    return dataset in _shipped(model).get("datasets", {})
+    return dataset in _shipped(model).get("datasets", {}) or bool(_searched(model, dataset))
+
+
+def _searched(model: str, dataset: str) -> Tree:
+    """What a search of ours chose for a model whose paper, or the paper, prints no parameters."""
+    tree: Tree = {}
+    for key, value in _shipped("searched").get(model, {}).get(dataset, {}).items():
+        section, option = placed(key)
+        tree.setdefault(section, {})[option] = value
+    return tree
 
 
 def _shipped(model: str) -> Tree:

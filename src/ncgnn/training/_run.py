@@ -173,9 +173,7 @@ class _Job:
                 (folder / names.CHECKPOINT).unlink()
                 before = None
         self.begun_in = before
-        if before is None:
-            folder.write_json(names.ENVIRONMENT, self.environment)
-        elif changed := differences(before, self.environment):
+        if before is not None and (changed := differences(before, self.environment)):
             warnings.warn(
                 f"{folder.path} continues in another environment, so its numbers may differ "
                 f"in the last digits ({'; '.join(changed)}).",
@@ -245,11 +243,10 @@ class _Job:
                 records, self.begun_in = [], None
                 path.unlink()
                 self.trainer = self._new_trainer()
-        if self.begun_in is None:
-            self.folder.write_json(names.ENVIRONMENT, self.environment)
-        else:
+        kept = self.environment
+        if self.begun_in is not None:
             kept = continued_in(self.begun_in, self.environment)
-            self.folder.write_json(names.ENVIRONMENT, kept)
+        self.folder.write_json(names.ENVIRONMENT, kept)
         records = records[: self.trainer.state.epoch]
         write_text(self.folder / names.METRICS, "".join(metrics_line(r) for r in records))
         return records

@@ -9,7 +9,7 @@ import numpy as np
 
 from ncgnn.experiments._request import defaults
 from ncgnn.experiments.figures._first_layer import check_first_layer, first_layer, plane
-from ncgnn.experiments.figures._observation import HIDDEN
+from ncgnn.experiments.figures._observation import STANDARD
 from ncgnn.experiments.figures._parts import (
     FigureData,
     evaluated_nodes,
@@ -116,7 +116,9 @@ class Embeddings:
 
 def _cell(request: Request, dataset: str, model: str) -> RunConfig:
     rule = observed_rule(request, dataset)
-    options = {"hidden": HIDDEN, "dropout": 0.5, "hops": rule.hops, "threshold": rule.threshold}
+    options = STANDARD | {"hops": rule.hops, "threshold": rule.threshold}
+    if model != "gcn":  # another model learns at a rate of its own
+        options = {key: options[key] for key in ("hidden", "dropout", "hops", "threshold")}
     chosen = defaults(request, model, **options)
     return request.config(dataset, model, request.seeds[0], **chosen)
 
