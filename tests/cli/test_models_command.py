@@ -115,7 +115,7 @@ def test_scaling_of_features_is_not_a_value_of_the_model(run) -> None:
     (row,) = json.loads(run("hog", "--json").stdout)["models"]
     assert row["presets"]["datasets"] == ["pubmed", "actor", "texas"]
     assert row["presets"]["row_scaled"] == ["pubmed", "photo", "computers", "actor"]
-    shown = run("wrgat", columns=120).stdout
+    shown = run("gbksage", columns=120).stdout
     assert "own values" not in shown
     assert "features scaled by row for: pubmed, photo, computers, actor" in shown
 
