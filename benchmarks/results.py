@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 import _accuracy_tables
 import _classic_tables
+import _combined_tables
 import _competitor_tables
+import combined
 from accuracy import STORE
 from competitors import STORES
 
@@ -29,6 +31,7 @@ SECTIONS: dict[str, tuple[Path, Callable[[], str]]] = {
     "competitors": (STORES["paper"], lambda: _competitor_tables.tables("paper")),
     "stratified": (STORES["stratified"], lambda: _competitor_tables.tables("stratified")),
     "classic": (_classic_tables.STORE, _classic_tables.tables),
+    "combined": (combined.STORE, _combined_tables.tables),
 }
 
 
