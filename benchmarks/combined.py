@@ -1,144 +1,207 @@
-"""Separated learning at its best: candidates chosen by validation, beside the best printed numbers.
+"""Separated learning at its best: searched by validation, beside the best printed numbers.
 
-    python benchmarks/combined.py --data-dir DIR                  # all three families of splits
-    python benchmarks/combined.py --data-dir DIR --split uniform --datasets photo
+    python benchmarks/combined.py --data-dir DIR                     # all that is planned
+    python benchmarks/combined.py --data-dir DIR --split published --datasets chameleon-filtered
 
-On `paper` splits the candidates are NCGCN, NCSAGE and separated learning on the tuned backbone,
-each with the correction for class shares; on `published` masks and the `uniform` split, where
-shares agree, the tuned ones, with and without a running mean of the weights. Of the candidates with
-all seeds of a graph, the one with the best mean validation accuracy counts. Tuned models without
-groups are trained beside them and never chosen.
+For every graph and family of splits, `ncgnn tune` searches how nodes are separated on the tuned
+classic backbone (SPACE; width, depth and rates are those of the backbone's authors); models with no
+trials in PLAN keep their preset and are judged by one run. The model with the best validation
+accuracy is trained with the seeds that count. On `paper` splits all are corrected for class shares.
+Tuned models without groups are trained beside it and never chosen.
 
-Everything is kept in results/combined.jsonl, from which benchmarks/results.py makes the tables.
+Choices are kept in results/combined-choices.json, runs in results/combined.jsonl, from which
+benchmarks/results.py makes the tables.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import argparse
+    from collections.abc import Iterable
 
     from ncgnn.experiments import Record
     from ncgnn.training import RunConfig
 
 FILTERED = ("chameleon-filtered", "squirrel-filtered")
-UNIFORM = ("photo", "computers", "coauthor-cs", "coauthor-physics")
-#: Graphs and number of seeds of a family of splits.
-FAMILIES = {
-    "paper": ((*FILTERED, "actor", "pubmed", *UNIFORM), 3),
-    "published": (FILTERED, 10),
-    "uniform": (UNIFORM, 3),
+_GCN, _SAGE = "nctuned-gcn", "nctuned-sage"
+#: Trials by model, for every family of splits and graph; none: the preset as it is.
+PLAN: dict[str, dict[str, dict[str, int]]] = {
+    "paper": {
+        **{graph: {_GCN: 20, _SAGE: 20, "ncgcn": 0, "ncsage": 0} for graph in FILTERED},
+        "actor": {"ncgcn": 0, "ncsage": 0},
+        "pubmed": {"ncgcn": 0, "ncsage": 0},
+        "photo": {_SAGE: 8, "ncgcn": 0, "ncsage": 0},
+        "computers": {_SAGE: 8, "ncgcn": 0, "ncsage": 0},
+        "coauthor-cs": {"ncgcn": 0, "ncsage": 0},
+        "coauthor-physics": {_SAGE: 8, "ncgcn": 0, "ncsage": 0},
+    },
+    "published": {graph: {_GCN: 30, _SAGE: 30} for graph in FILTERED},
+    "uniform": {"photo": {_SAGE: 8}, "computers": {_SAGE: 8}, "coauthor-physics": {_SAGE: 8}},
 }
-STORE = Path(__file__).parent.parent / "results" / "combined.jsonl"
-#: Runs of other tables that are among these.
-ALSO = STORE.with_name("accuracy.jsonl")
-SHARES: dict[str, Any] = {"training.class_shares": "val"}
+#: Seeds of the search, and how many count, from 0 on. A published mask is a seed; the uniform split
+#: is one, and its seeds are first weights.
+SEEDS: dict[str, tuple[tuple[int, ...], int]] = {
+    "paper": ((100,), 3),
+    "published": ((0, 1, 2), 10),
+    "uniform": ((0,), 3),
+}
+FIXED: dict[str, dict[str, Any]] = {
+    "paper": {"training.class_shares": "val"},
+    "published": {},
+    "uniform": {},
+}
+SPACE: dict[str, list[Any]] = {
+    "training.learning_rate": [],
+    "training.weight_decay": [],
+    "training.averaging": [0.0, 0.9, 0.99],
+    "model.dropout": [],
+    "model.layers": [],
+    "model.norm": [],
+    "model.residual": [],
+    "model.shared": [],
+    "model.separation": ["strict", "target-only"],
+    "model.raw": [False, True],
+    "model.deviation": [0.03, 0.1, 0.3, 1.0],
+    "model.hops": [1, 2],
+    "model.threshold": [0.3, 0.4, 0.5, 0.6, 0.7],
+}
+#: The same backbone without groups.
+BESIDE = {_GCN: "tuned-gcn", _SAGE: "tuned-sage"}
+_RESULTS = Path(__file__).parent.parent / "results"
+STORE, CHOICES = _RESULTS / "combined.jsonl", _RESULTS / "combined-choices.json"
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A model with options, as a row of a table."""
+class Choice:
+    """What a search found best for a model.
 
+    Attributes:
+        split: Family of splits.
+        dataset: The graph.
+        model: The model.
+        value: Mean validation accuracy over the seeds of the search.
+        trials: Number of trials; 0 where there was no search.
+        parameters: The values that were chosen, by ``section.option``.
+        seen: Share of the test nodes of the seeds that count which the search trained or validated.
+    """
+
+    split: str
+    dataset: str
     model: str
-    label: str = ""
-    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    value: float
+    trials: int
+    parameters: dict[str, Any]
+    seen: float | None
 
-    @property
-    def row(self) -> str:
-        """What the row is called."""
-        return f"{self.model}{self.label and ', '}{self.label}"
-
-    @property
-    def separated(self) -> bool:
-        """Whether it can be chosen."""
-        return self.model.startswith("nc")
-
-    def configs(self, dataset: str, split: str) -> list[RunConfig]:
-        """Its runs on a graph."""
-        from ncgnn.training import make_config
-
-        return [
-            make_config(
-                dataset=dataset, model=self.model, split=split, seed=seed, settings=self.settings
-            )
-            for seed in range(FAMILIES[split][1])
-        ]
+    def configs(self) -> list[RunConfig]:
+        """The runs that count."""
+        return configs_of(self.model, self.dataset, self.split, self.parameters)
 
 
-def candidates(split: str) -> list[Candidate]:
-    """The rows of a family's table."""
-    tuned = ("nctuned-gcn", "nctuned-sage", "tuned-gcn", "tuned-sage")
-    if split == "paper":
-        return [Candidate(model, "shares", SHARES) for model in ("ncgcn", "ncsage", *tuned)]
-    decay = {"published": 0.9, "uniform": 0.99}[split]
-    mean = {"training.averaging": decay}
+def configs_of(
+    model: str, dataset: str, split: str, parameters: dict[str, Any], seeds: Iterable[int] = ()
+) -> list[RunConfig]:
+    """Runs of a model with some parameters, by default with the seeds that count."""
+    from ncgnn.training import make_config
+
+    settings = FIXED[split] | parameters
     return [
-        candidate
-        for model in tuned
-        for candidate in (Candidate(model), Candidate(model, f"mean {decay:g}", mean))
+        make_config(dataset=dataset, model=model, split=split, seed=seed, settings=settings)
+        for seed in tuple(seeds) or range(SEEDS[split][1])
     ]
 
 
-def complete(
-    candidate: Candidate, dataset: str, split: str, kept: dict[str, Record]
-) -> list[Record]:
-    """A candidate's runs on a graph; none unless all are there."""
-    runs = [kept[c.name] for c in candidate.configs(dataset, split) if c.name in kept]
-    return runs if len(runs) == FAMILIES[split][1] else []
+def read_choices() -> list[Choice]:
+    """All choices so far."""
+    return [Choice(**one) for one in json.loads(CHOICES.read_text())] if CHOICES.is_file() else []
 
 
-def chosen(dataset: str, split: str, kept: dict[str, Record]) -> Candidate | None:
-    """The separated candidate with the best mean validation accuracy."""
-    done = {
-        candidate.row: (val_accuracy(runs), candidate)
-        for candidate in candidates(split)
-        if candidate.separated and (runs := complete(candidate, dataset, split, kept))
+def chosen(split: str, dataset: str, choices: Iterable[Choice]) -> Choice | None:
+    """The best choice by validation; None until every planned model has one."""
+    planned = PLAN[split][dataset]
+    there = {
+        one.model: one
+        for one in choices
+        if (one.split, one.dataset) == (split, dataset) and one.trials == planned.get(one.model)
     }
-    return max(done.values(), key=lambda one: one[0])[1] if done else None
+    return max(there.values(), key=lambda one: one.value) if len(there) == len(planned) else None
 
 
-def val_accuracy(runs: Sequence[Record]) -> float:
-    """Mean validation accuracy of runs."""
-    return fmean(run.result["scores"]["val"]["accuracy"] for run in runs)
+def make_choice(
+    split: str, dataset: str, model: str, trials: int, given: argparse.Namespace
+) -> Choice:
+    """Search, or judge the preset by its runs with the seeds of the search."""
+    from _kept import keep
+
+    from ncgnn.data import load
+    from ncgnn.experiments import tune
+    from ncgnn.experiments.tuning._fresh import seen_share
+
+    seeds, count = SEEDS[split]
+    if trials:
+        found = tune(
+            *(dataset, model),
+            split=split,
+            trials=trials,
+            seeds=seeds,
+            evaluate_seeds=0,
+            settings=FIXED[split],
+            search=SPACE,
+            data_dir=given.data_dir,
+            runs=given.runs,
+            workers=given.workers,
+        )
+        value, parameters, first = found.value, found.parameters, found.config
+    else:
+        tried = configs_of(model, dataset, split, {}, seeds)
+        kept = keep(tried, STORE, given)
+        value = fmean(kept[config.name].result["scores"]["val"]["accuracy"] for config in tried)
+        parameters, first = {}, tried[0]
+    graph = load(dataset, given.data_dir)
+    seen = seen_share(graph, first.data, seeds, tuple(range(count)))
+    return Choice(split, dataset, model, value, trials, parameters, seen)
 
 
 def stored() -> dict[str, Record]:
-    """All kept runs that may belong to a table here, by name."""
+    """All kept runs, by name."""
     from ncgnn.experiments import read_stored
 
-    return {
-        record.name: record
-        for path in (ALSO, STORE)
-        if path.is_file()
-        for record in read_stored(path)
-    }
+    return {record.name: record for record in read_stored(STORE)} if STORE.is_file() else {}
+
+
+def add_choice(choice: Choice) -> None:
+    """Keep a choice, in place of an earlier one."""
+    from ncgnn._files import write_text
+
+    mine = (choice.split, choice.dataset, choice.model)
+    others = [one for one in read_choices() if (one.split, one.dataset, one.model) != mine]
+    write_text(CHOICES, json.dumps([vars(one) for one in (*others, choice)], indent=1) + "\n")
 
 
 def main() -> None:
     from _kept import arguments, keep
 
     parser = arguments(__doc__, "runs/combined")
-    parser.add_argument("--split", help="by default all three families")
-    parser.add_argument("--datasets", help="by default all of the family")
-    parser.add_argument("--models", help="by default all of the family")
+    parser.add_argument("--split", choices=PLAN, help="by default all three")
+    parser.add_argument("--datasets", help="by default all that are planned")
     given = parser.parse_args()
-    for split in given.split.split(",") if given.split else FAMILIES:
-        datasets = given.datasets.split(",") if given.datasets else FAMILIES[split][0]
-        models = given.models.split(",") if given.models else [c.model for c in candidates(split)]
-        known = stored()
-        wanted = [
-            config
-            for dataset in datasets
-            for candidate in candidates(split)
-            if candidate.model in models
-            for config in candidate.configs(dataset, split)
-            if config.name not in known
-        ]
-        keep(wanted, STORE, given)
+    for split in [given.split] if given.split else PLAN:
+        asked = given.datasets.split(",") if given.datasets else PLAN[split]
+        for dataset in (name for name in asked if name in PLAN[split]):
+            for model, trials in PLAN[split][dataset].items():
+                known = [(c.split, c.dataset, c.model, c.trials) for c in read_choices()]
+                if (split, dataset, model, trials) not in known:
+                    add_choice(make_choice(split, dataset, model, trials, given))
+            best = chosen(split, dataset, read_choices())
+            keep([] if best is None else best.configs(), STORE, given)
+            for model in (BESIDE[m] for m in PLAN[split][dataset] if m in BESIDE):
+                keep(configs_of(model, dataset, split, {}), STORE, given)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
     python benchmarks/competitors.py --data-dir DIR --corrected
     python benchmarks/competitors.py --data-dir DIR --split stratified
 
-Learning rate, weight decay and dropout are chosen among CHOICES, the same for every model, by
+Learning rate, weight decay and dropout are chosen among CHOICES, the same for every model, and
+its authors' values for a graph where its preset has some (GloGNN), by
 validation accuracy on a split with a seed of its own, on larger graphs within a hundred epochs, or
 thirty where an epoch takes seconds; all else is the model's preset. As in any search on one graph,
 nodes that are tested later were trained on or validated then; `ncgnn tune` says how many. Models
@@ -84,15 +85,30 @@ def config_of(
     split: str, row: str, dataset: str, choice: int, seed: int, epochs: int | None = None
 ) -> RunConfig:
     """A run of a row with one of the choices, for a number of epochs or for its preset's."""
-    from ncgnn.training import make_config, search_space
+    from ncgnn.training import make_config
 
     model, variant = VARIANTS.get(row, (row, {}))
     settings = dict(variant) if epochs is None else variant | {"training.epochs": epochs}
     if is_tuned(row):
-        known = search_space(model)
-        chosen = zip(SEARCHED, CHOICES[choice], strict=True)
-        settings |= {name: value for name, value in chosen if name in known}
+        settings |= choices_of(model, dataset)[choice]
     return make_config(dataset=dataset, model=model, split=split, seed=seed, settings=settings)
+
+
+def choices_of(model: str, dataset: str) -> list[dict[str, float]]:
+    """What is tried of a model on a graph, in this order; its authors' own values come last."""
+    from ncgnn.training import preset, search_space
+
+    known = search_space(model)
+    tried = [dict(zip(SEARCHED, values, strict=True)) for values in CHOICES[: PLAN[dataset][0]]]
+    places = [name.split(".") for name in SEARCHED]
+    anywhere, here = preset(model, ""), preset(model, dataset)
+    own = {
+        f"{section}.{option}": here[section][option]
+        for section, option in places
+        if here.get(section, {}).get(option) != anywhere.get(section, {}).get(option)
+    }
+    tried += [own] if len(own) == len(SEARCHED) else []
+    return [{name: value for name, value in one.items() if name in known} for one in tried]
 
 
 def searched_values(config: RunConfig) -> dict[str, float]:
@@ -114,10 +130,12 @@ def is_tuned(model: str) -> bool:
 
 def search(split: str, model: str, dataset: str) -> list[RunConfig]:
     """The runs by which a choice is made."""
-    count, epochs, _ = PLAN[dataset]
-    epochs = FEWER_EPOCHS.get((dataset, model), epochs)
-    choices = range(count) if is_tuned(model) else ()
-    return [config_of(split, model, dataset, choice, SEARCH_SEED, epochs) for choice in choices]
+    epochs = FEWER_EPOCHS.get((dataset, model), PLAN[dataset][1])
+    name, _ = VARIANTS.get(model, (model, {}))
+    count = len(choices_of(name, dataset)) if is_tuned(model) else 0
+    return [
+        config_of(split, model, dataset, choice, SEARCH_SEED, epochs) for choice in range(count)
+    ]
 
 
 def final(split: str, model: str, dataset: str, kept: dict[str, Record]) -> list[RunConfig]:

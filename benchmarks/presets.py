@@ -18,9 +18,11 @@ from ncgnn.experiments import read_stored
 
 PLACE = Path(__file__).parent.parent / "src/ncgnn/training/presets/searched.toml"
 HEAD = """\
-# What validation chose among a few settings, where the paper searched and printed nothing: on a
-# `paper` split with a seed of its own, at the width and depth of each model's preset. Written by
-# benchmarks/presets.py from results/competitors.jsonl.
+# What validation chose among a few settings on a `paper` split with a seed of its own, at the width
+# and depth of each model's preset: for the paper's competitors, whose parameters it searched and
+# did not print, and for six models more. They serve `paper` splits alone; most test nodes of other
+# seeds trained or validated in that search, as in the paper's own. Written by benchmarks/presets.py
+# from results/competitors.jsonl.
 """
 
 

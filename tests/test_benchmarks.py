@@ -111,3 +111,89 @@ def test_models_that_are_not_searched_get_no_parameters_of_ours(benchmark):
     shipped = tomllib.loads(benchmark("presets").text())
     assert "gcn" in shipped
     assert not {"hog", "cpgnn", "gbksage", "sngnn++", "ncgcn"} & shipped.keys()
+
+
+def test_authors_own_parameters_of_a_graph_are_tried_too(benchmark):
+    competitors = benchmark("competitors")
+    tried = competitors.choices_of("glognn", GRAPH)
+    assert len(tried) == len(competitors.CHOICES) + 1
+    assert tried[-1] == {
+        "training.learning_rate": 0.01,
+        "training.weight_decay": 5e-5,
+        "model.dropout": 0.0,
+    }
+    # Neither what our own search ships, nor a preset of all graphs, is an author's choice for one.
+    for model, count in (("gcn", 6), ("wrgat", 6)):
+        assert len(competitors.choices_of(model, GRAPH)) == count
+    assert "model.dropout" not in competitors.choices_of("sgc", GRAPH)[0]
+
+
+def choice(combined, model, value, trials, **parameters):
+    return combined.Choice("published", GRAPH, model, value, trials, parameters, 0.8)
+
+
+def test_no_separated_model_is_chosen_before_all_were_searched(benchmark):
+    combined = benchmark("combined")
+    first = choice(combined, "nctuned-gcn", 0.5, 30)
+    few = choice(combined, "nctuned-sage", 0.9, 3)
+    second = choice(combined, "nctuned-sage", 0.4, 30)
+    assert combined.chosen("published", GRAPH, [first]) is None
+    assert combined.chosen("published", GRAPH, [first, few]) is None
+    assert combined.chosen("published", GRAPH, [first, second]) == first
+
+
+def test_choices_are_kept_and_replaced(benchmark, tmp_path, monkeypatch):
+    combined = benchmark("combined")
+    monkeypatch.setattr(combined, "CHOICES", tmp_path / "choices.json")
+    old, other = choice(combined, "nctuned-gcn", 0.5, 3), choice(combined, "nctuned-sage", 0.4, 30)
+    for one in (old, other, choice(combined, "nctuned-gcn", 0.6, 30, **{"model.raw": False})):
+        combined.add_choice(one)
+    kept_choices = combined.read_choices()
+    assert {(c.model, c.value, c.trials) for c in kept_choices} == {
+        ("nctuned-gcn", 0.6, 30),
+        ("nctuned-sage", 0.4, 30),
+    }
+    best = combined.chosen("published", GRAPH, kept_choices)
+    configs = best.configs()
+    assert [config.training.seed for config in configs] == list(range(10))
+    assert {config.model.options["raw"] for config in configs} == {False}
+
+
+def test_the_combined_table_stands_beside_the_best_printed_number(benchmark, tmp_path, monkeypatch):
+    combined, tables = benchmark("combined"), benchmark("_combined_tables")
+    monkeypatch.setattr(combined, "CHOICES", tmp_path / "choices.json")
+    assert tables.table("published", {}) == ""
+    for one in (
+        choice(combined, "nctuned-gcn", 0.512, 30, **{"model.raw": False}),
+        choice(combined, "nctuned-sage", 0.4, 30),
+    ):
+        combined.add_choice(one)
+    best = combined.chosen("published", GRAPH, combined.read_choices())
+    runs = [record(config, val=0.52, test=0.48) for config in best.configs()]
+    beside = combined.configs_of("tuned-gcn", GRAPH, "published", {})
+    text = tables.table("published", kept([*runs, *(record(c, test=0.45) for c in beside)]))
+    assert "| separated, test | 48.00 ± 0.00 (10) |" in text
+    assert "| printed | 46.29 ± 3.40 |" in text
+    assert "| tuned-gcn, test | 45.00 ± 0.00 (10) |" in text
+    assert "| what was chosen | `nctuned-gcn`, raw=false |" in text
+    assert "| validation in the search, trials | 51.20, 30 |" in text
+    assert "| test nodes that the search had seen | 80 % |" in text
+    assert "squirrel" not in text
+
+
+def test_marks_of_results_are_checked_before_anything_is_written(benchmark, tmp_path, monkeypatch):
+    results = benchmark("results")
+    place = tmp_path / "RESULTS.md"
+    place.write_text("<!-- tables begin -->old<!-- tables end -->")
+    monkeypatch.setattr(results, "RESULTS", place)
+    with pytest.raises(SystemExit, match="<!-- combined begin -->"):
+        results.replaced(place.read_text(), "combined", "new")
+    assert "new" in results.replaced(place.read_text(), "tables", "new")
+
+
+def test_cells_below_the_paper_are_told_in_words(benchmark):
+    competitors, tables = benchmark("competitors"), benchmark("_competitor_tables")
+    (planned, *_) = competitors.final("paper", "hog", GRAPH, {})
+    found = {("hog", GRAPH): [record(planned, test=0.30)]}
+    for again, words in (([], "hog on"), ([record(planned, test=0.42)], "30.00 → 42.00 (paper 41")):
+        assert words in tables.short_cells(["hog"], [GRAPH], found, {("hog", GRAPH): again})

@@ -42,5 +42,10 @@ class DataMismatchError(NcgnnError, ValueError):
     """A data file does not hold what its entry promises (counts or checksum)."""
 
 
+def sentence(error: Exception) -> str:
+    """An error in words; one that was not raised on purpose is named."""
+    return str(error) if isinstance(error, NcgnnError) else f"{type(error).__name__}: {error}"
+
+
 class NcgnnWarning(UserWarning):
     """Something that does not stop the work but that a person should know."""

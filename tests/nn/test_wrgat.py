@@ -109,6 +109,14 @@ def test_conformance(options):
     check_model(lambda d, c: WRGAT(d, c, hidden=5, **options), ordered=True)
 
 
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_graph_without_relations_is_seen_by_its_features_alone(sparse):
+    drawn = drawn_graph(5, sparse=sparse)
+    layer = made(relations=3).first.double()
+    found = layer(drawn.inputs().features, ())
+    assert (found - (drawn.X @ layer.root + layer.bias)).abs().max() < 1e-9
+
+
 def test_relations_that_a_graph_lacks_get_zero_gradients():
     model = made(relations=10)
     inputs = drawn_graph(5).inputs()

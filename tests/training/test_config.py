@@ -207,14 +207,17 @@ def test_a_split_may_have_a_seed_of_its_own(tmp_path):
     assert load_run(runs[0].folder).config == fixed
 
 
-def test_searched_parameters_are_a_preset_that_everything_later_overrides(tmp_path):
-    assert has_preset("gcn", "actor")
-    shipped = make_config(dataset="actor", model="gcn")
+def test_searched_parameters_are_a_preset_of_paper_splits_that_everything_later_overrides(tmp_path):
+    shipped = make_config(dataset="actor", model="gcn", split="paper")
     assert shipped.training.learning_rate == 0.05  # by our search, over the default 0.01
     assert shipped.data.scaling == "row"  # by the model's own preset, which the search left alone
     assert shipped.training.patience == 100
+    for family in ({}, {"split": "stratified"}, {"settings": {"split": "stratified"}}):
+        assert make_config(dataset="actor", model="gcn", **family).training.learning_rate == 0.01
+    by_setting = make_config(dataset="actor", model="gcn", settings={"data.split": "paper"})
+    assert by_setting == shipped
     path = tmp_path / "mine.toml"
-    path.write_text("[training]\nlearning_rate = 0.002\n")
+    path.write_text('[data]\nsplit = "paper"\n[training]\nlearning_rate = 0.002\n')
     given = make_config(dataset="actor", model="gcn", config=path, settings={"dropout": 0.3})
     assert given.training.learning_rate == 0.002
     assert given.model.options["dropout"] == 0.3

@@ -294,9 +294,38 @@ def test_what_a_run_failed_with_is_kept_until_it_succeeds(tmp_path, monkeypatch)
     folder = RunFolder(tmp_path / tiny_config().name)
     assert folder.read_json("error.json")["error"] == "too large"
     assert read_runs(tmp_path)[1] == {folder.path: "failed: too large"}
+    with pytest.raises(InterruptedRunError):
+        train_run(tiny_config(), tmp_path, on_epoch=interrupt_at(2), checkpoint_seconds=0)
+    assert not (folder / "error.json").exists()  # what it was stopped for then is another matter
     train_run(tiny_config(), tmp_path)
     assert not (folder / "error.json").exists()
     assert len(read_runs(tmp_path)[0]) == 1
+
+
+def test_memory_that_is_not_to_be_had_is_kept_as_an_error(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise RuntimeError("can't allocate memory")
+
+    monkeypatch.setattr("ncgnn.training._run.new_model", refuse)
+    with pytest.raises(RuntimeError):
+        train_run(tiny_config(), tmp_path)
+    kept = RunFolder(tmp_path / tiny_config().name).read_json("error.json")
+    assert kept["error"] == "RuntimeError: can't allocate memory"
+    assert kept["input"] is False
+    assert "Traceback" in kept["traceback"]
+
+
+def test_an_error_that_cannot_be_kept_hides_no_other(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise InputError("too large")
+
+    def full(*_, **__):
+        raise OSError("no space left")
+
+    monkeypatch.setattr("ncgnn.training._run.new_model", refuse)
+    monkeypatch.setattr(RunFolder, "write_error", full)
+    with pytest.raises(InputError, match="too large"):
+        train_run(tiny_config(), tmp_path)
 
 
 def test_two_processes_do_not_work_on_one_run(tmp_path):

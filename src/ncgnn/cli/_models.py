@@ -60,6 +60,7 @@ def _facts(entry: ModelEntry) -> dict[str, Any]:
     from ncgnn.nn import model_class
     from ncgnn.report import option_facts
     from ncgnn.training import preset
+    from ncgnn.training._presets import searched_datasets
 
     kind = model_class(entry.name)
     about = (kind.__doc__ or "").strip().partition("\n")[0]
@@ -72,6 +73,7 @@ def _facts(entry: ModelEntry) -> dict[str, Any]:
             for dataset, tree in own.items()
             if any(tree.get(part) != common.get(part) for part in ("training", "model"))
         ],
+        "searched": searched_datasets(entry.name),
         "row_scaled": [
             dataset for dataset, tree in own.items() if tree.get("data", {}).get("scaling") == "row"
         ],

@@ -66,13 +66,22 @@ def train(
     """Train a model, once per seed; a run that was interrupted goes on where it stopped.
 
     Where no configuration says otherwise, a model uses the parameters that the paper found best
-    on a data set, and what its preset says of all graphs on any other.
+    on a data set, or, on its splits, those that a search of ours chose; and what its preset says of
+    all graphs on any other.
     """
     from ncgnn._memory import keep_freed_memory
     from ncgnn.training import make_config
 
     chosen = chosen_settings(settings, seeds)
-    _no_contradiction(chosen, dataset, model)
+    _no_contradiction(
+        chosen,
+        {
+            ("data", "dataset"): ("--dataset", dataset),
+            ("model", "name"): ("--model", model),
+            ("data", "split"): ("--split", split),
+            ("training", "device"): ("--device", device),
+        },
+    )
     numbers = seed_numbers(seeds) or (None,)
     models = [None] if model is None else names(model, "--model")
     configs = [
@@ -110,11 +119,12 @@ def train(
     )
 
 
-def _no_contradiction(settings: dict[str, Any], dataset: str | None, model: str | None) -> None:
-    """Complain if a graph or model is named twice."""
+def _no_contradiction(
+    settings: dict[str, Any], named: dict[tuple[str, str], tuple[str, str | None]]
+) -> None:
+    """Complain if something has an option of its own and is said by --set as well."""
     from ncgnn.training._presets import placed
 
-    named = {("data", "dataset"): ("--dataset", dataset), ("model", "name"): ("--model", model)}
     for key in settings:
         option, value = named.get(placed(key), ("", None))
         if value is not None:

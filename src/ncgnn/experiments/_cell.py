@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from ncgnn.errors import InputError, NcgnnError
+from ncgnn.errors import InputError, NcgnnError, sentence
 from ncgnn.training._folder import ERROR, RunFolder, RunInUseError
 from ncgnn.training._run import check_same_graph
 from ncgnn.training._tensors import DamagedFileError
@@ -147,11 +147,6 @@ def _kept(folder: RunFolder) -> dict[str, Any]:
         return folder.read_json(ERROR)
     except DamagedFileError:
         return {}
-
-
-def sentence(error: Exception) -> str:
-    """An error in words."""
-    return str(error) if isinstance(error, NcgnnError) else f"{type(error).__name__}: {error}"
 
 
 def _for_people(warning: warnings.WarningMessage) -> bool:

@@ -128,6 +128,7 @@ def _presets(presets: Mapping[str, Any]) -> str:
     parts = {
         "on every data set": common,
         "own values for": presets["datasets"],
+        "values by our search, on paper splits of": presets["searched"],
         "features scaled by row for": presets["row_scaled"],
     }
     lines = [f"{words}: {', '.join(values)}" for words, values in parts.items() if values]

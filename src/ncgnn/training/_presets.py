@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.errors import InputError, NcgnnWarning
+from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
 from ncgnn.training._config import DataConfig, RunConfig, TrainingConfig, resolved
 from ncgnn.training._toml import read_toml
 
@@ -17,14 +17,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Tree = dict[str, Any]
+#: The split family of our own search.
+SEARCHED_ON = "paper"
 
 
-def preset(model: str, dataset: str) -> Tree:
-    """The shipped parameters of a model on a data set; what no file speaks of is left out."""
+def preset(model: str, dataset: str, split: str | None = None) -> Tree:
+    """The shipped parameters of a model on a data set; what no file speaks of is left out.
+
+    What was searched on a family of splits is for that family alone: on others, parameters would
+    be chosen with labels of their test nodes.
+    """
     tree = _shipped(model)
     by_dataset = tree.pop("datasets", {})
     tree.pop("search", None)
-    return merged(merged(tree, by_dataset.get(dataset, {})), _searched(model, dataset))
+    tree = merged(tree, by_dataset.get(dataset, {}))
+    return merged(tree, _searched(model, dataset)) if split == SEARCHED_ON else tree
 
 
 def search_space(model: str) -> dict[str, list[Any]]:
@@ -50,12 +57,17 @@ def search_space(model: str) -> dict[str, list[Any]]:
 
 
 def has_preset(model: str, dataset: str) -> bool:
-    """Whether parameters for exactly this data set are shipped."""
-    return dataset in _shipped(model).get("datasets", {}) or bool(_searched(model, dataset))
+    """Whether parameters for exactly this data set are shipped, whatever the split."""
+    return dataset in _shipped(model).get("datasets", {})
+
+
+def searched_datasets(model: str) -> list[str]:
+    """Data sets for which a search of ours chose parameters of a model."""
+    return list(_shipped("searched").get(model, {}))
 
 
 def _searched(model: str, dataset: str) -> Tree:
-    """What a search of ours chose for a model whose paper, or the paper, prints no parameters."""
+    """What that search chose, by section."""
     tree: Tree = {}
     for key, value in _shipped("searched").get(model, {}).get(dataset, {}).items():
         section, option = placed(key)
@@ -80,9 +92,9 @@ def make_config(
 ) -> RunConfig:
     """Put a configuration together; what comes later wins.
 
-    Defaults, then the preset of model and data set, then the TOML file, then the arguments named
-    here, then ``settings``, whose keys are ``section.option``, or ``option`` alone where one
-    section only can have it.
+    Defaults, then the preset of model, data set and split family, then the TOML file, then the
+    arguments named here, then ``settings``, whose keys are ``section.option``, or ``option`` alone
+    where one section only can have it.
     """
     where = "configuration" if config is None else str(config)
     given = {} if config is None else given_tables(config)
@@ -115,7 +127,9 @@ def make_config(
                 stacklevel=2,
             )
         tree["model"] = {"name": chosen}
-    tree = merged(preset(chosen, str(tree["data"]["dataset"])), tree)
+    family = {"split": tree["data"].get("split")}
+    family |= {option: value for section, option, value in said if section == "data"}
+    tree = merged(preset(chosen, str(tree["data"]["dataset"]), family["split"]), tree)
     for section, option, value in said:
         if (section, option) != ("data", "dataset"):
             tree[section][option] = value
@@ -154,12 +168,26 @@ def given_tables(path: Path) -> Tree:
     for key, value in tree.items():
         if key not in RunConfig.model_fields:
             if not isinstance(value, dict):
-                raise InputError(f"{path}: {key} belongs under a section, [{placed(key)[0]}].")
+                raise InputError(f"{path}: {_at_home(key, tree)}")
             known = ", ".join(RunConfig.model_fields)
             raise InputError(f"{path}: there is no section [{key}]; known: {known}.")
         if not isinstance(value, dict):
             raise InputError(f"{path}: {key} must be a section, [{key}].")
     return tree
+
+
+def _at_home(key: str, tree: Tree) -> str:
+    """Where an option that stands outside all sections belongs, in words."""
+    from ncgnn.nn._models import model_class
+
+    section, _ = placed(key)
+    about = tree.get("model")
+    model = str(about.get("name", "ncgcn")) if isinstance(about, dict) else "ncgcn"
+    options = [*model_class(model).Options.model_fields]
+    if section == "model" and key not in options:
+        known = [*DataConfig.model_fields, *TrainingConfig.model_fields, *options]
+        return str(UnknownNameError("option", key, known))
+    return f"{key} belongs under a section, [{section}]."
 
 
 def placed(key: str) -> tuple[str, str]:

@@ -6,15 +6,16 @@ import os
 import statistics
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from traceback import format_exc
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ncgnn._files import write_text
 from ncgnn.data import load, make_split
-from ncgnn.errors import InputError, NcgnnError, NcgnnWarning
+from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, sentence
 from ncgnn.graph._fingerprint import fingerprint
 from ncgnn.nn._inputs import GraphInputs
 from ncgnn.nn._models import made_for, model_class
@@ -92,13 +93,13 @@ def train_run(
                 return finished
         with _kept_error(folder):
             job = _Job(config, folder, graph, checkpoint_seconds)
+            (folder / names.ERROR).unlink(missing_ok=True)  # of an earlier try
             job.train(on_epoch, stop, on_resume)
             job.write_outcome()
         if before_done is not None:
             before_done(folder)
         folder.mark_done()
-        for left in (names.CHECKPOINT, names.ERROR):
-            (folder / left).unlink(missing_ok=True)
+        (folder / names.CHECKPOINT).unlink(missing_ok=True)
         result = folder.read_json(names.RESULT)
         return RunResult(folder.path, config, result, job.seconds, fresh=True)
 
@@ -133,11 +134,16 @@ def _finished(folder: RunFolder, config: RunConfig, graph: Graph) -> RunResult |
 
 @contextmanager
 def _kept_error(folder: RunFolder) -> Generator[None]:
-    """Keep in a run's folder why it cannot be trained."""
+    """Keep in a run's folder why it cannot be trained; a caller's own exceptions end it otherwise.
+
+    Torch's word for memory that is not to be had is RuntimeError.
+    """
     try:
         yield
-    except NcgnnError as error:
-        folder.write_error(str(error), wrong_input=isinstance(error, InputError))
+    except (NcgnnError, MemoryError, RuntimeError) as error:
+        with suppress(OSError):  # the folder itself may be what is wrong
+            wrong_input = isinstance(error, InputError)
+            folder.write_error(sentence(error), wrong_input=wrong_input, trace=format_exc())
         raise
 
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ncgnn.experiments._request import defaults
 from ncgnn.experiments.figures._first_layer import check_first_layer, first_layer, plane
-from ncgnn.experiments.figures._observation import STANDARD
+from ncgnn.experiments.figures._observation import standard_options
 from ncgnn.experiments.figures._parts import (
     FigureData,
     evaluated_nodes,
@@ -80,8 +79,8 @@ class Embeddings:
     """Fig. "Visualization of embeddings learned by GCN before and after guidance by NC".
 
     GCN is the paper's standard one (64 hidden units, dropout 0.5), and a separated model has the
-    same width and rates, and separates with the k and T by which nodes are drawn. Learning rate and
-    weight decay are those of the presets. One seed is drawn.
+    same width and dropout, and separates with the k and T by which nodes are drawn. Learning rate
+    and weight decay of models other than GCN are those of their presets. One seed is drawn.
     """
 
     name = "embeddings"
@@ -116,10 +115,7 @@ class Embeddings:
 
 def _cell(request: Request, dataset: str, model: str) -> RunConfig:
     rule = observed_rule(request, dataset)
-    options = STANDARD | {"hops": rule.hops, "threshold": rule.threshold}
-    if model != "gcn":  # another model learns at a rate of its own
-        options = {key: options[key] for key in ("hidden", "dropout", "hops", "threshold")}
-    chosen = defaults(request, model, **options)
+    chosen = standard_options(request, model, hops=rule.hops, threshold=rule.threshold)
     return request.config(dataset, model, request.seeds[0], **chosen)
 
 

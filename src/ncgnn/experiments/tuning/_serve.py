@@ -63,7 +63,7 @@ def serve(pipe: Connection, job: SearchJob) -> None:
             _work(pipe, job, stopped)
         last: object = "done"
     except Exception as error:
-        from ncgnn.experiments._cell import sentence
+        from ncgnn.errors import sentence
 
         last = SearchError(sentence(error))
     with suppress(OSError):

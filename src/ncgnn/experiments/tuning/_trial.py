@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 
-from ncgnn.experiments._cell import sentence
+from ncgnn.errors import sentence
 from ncgnn.experiments.tuning._pruner import step_of
 from ncgnn.experiments.tuning._storage import SearchError
 from ncgnn.training import RunFolder, train_run

@@ -66,10 +66,10 @@ class SNGNN(Baseline):
     in A of the released ``plusplus``, rows are sources, so that it sees outgoing edges there.
 
     The separated-learning paper fixes ``top_k``, the threshold and a trade-off of 0.5, which
-    ``plusplus`` alone has all of; but ``plus`` is better by validation and nearer to what that
-    paper prints (RESULTS.md), so it is the default. ``self_loops`` are on as in the released
-    scripts. With one layer ``hidden`` and ``dropout`` play no part, and without ``self_loops`` no
-    node's own u enters the sum.
+    ``plusplus`` alone has all of; but ``plus`` has the better validation accuracy on average over
+    five graphs, though not on each (RESULTS.md), so it is the default. ``self_loops`` are on as in
+    the released scripts. With one layer ``hidden`` and ``dropout`` play no part, and without
+    ``self_loops`` no node's own u enters the sum.
 
     Args:
         num_features: Number of features per node.

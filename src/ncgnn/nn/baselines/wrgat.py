@@ -155,7 +155,7 @@ class RelationalAttention(nn.Module):
         if isinstance(x, ConstantSparse) or count * out > width:
             return [x] * count
         together = times(x, self.weight[:count].transpose(0, 1).reshape(width, count * out))
-        return [*together.view(-1, count, out).transpose(0, 1).contiguous()]
+        return [*together.view(len(together), count, out).transpose(0, 1).contiguous()]
 
 
 def _parts(
