@@ -235,7 +235,9 @@ def test_zeros_that_allow_no_scaling():
 
 def test_stages_and_groups_of_parameters():
     model = made()
-    assert model.phases(500, 100) == (Phase("prior", 400, 100), Phase("beliefs", 500, 100))
+    prior, beliefs = Phase("prior", 400, 100), Phase("beliefs", 500, 100, beats_earlier=True)
+    assert model.phases(500, 100) == (prior, beliefs)
+    assert made(alone=True).phases(500, 100)[1] == Phase("beliefs", 500, 100)
     assert model.phases(7, 3)[0] == Phase("prior", 7, 3)
     assert made(pretraining=2).phases(7, 3)[0].epochs == 2
     kernels, compatibility = model.parameter_groups(0.25)
@@ -245,10 +247,10 @@ def test_stages_and_groups_of_parameters():
     assert compatibility["params"] == [model.compatibility]
 
 
-def trainer():
+def trainer(*, alone=True):
     inputs = drawn_graph(5, nodes=30).inputs()
     split = Split("custom", "custom", None, *(np.arange(start, 30, 3) for start in range(3)))
-    model = made(cotraining=0.5)
+    model = made(cotraining=0.5, alone=alone)
     return Trainer(model, inputs, split, TrainingConfig(epochs=6, patience=4, learning_rate=0.05))
 
 
@@ -272,6 +274,20 @@ def test_training_goes_through_both_stages_and_on_from_a_checkpoint(tmp_path):
     fresh = made()
     fresh.load_state_dict(whole.model.state_dict())
     assert torch.equal(fresh(whole.inputs), whole.model.eval()(whole.inputs))
+
+
+def test_a_second_stage_that_does_not_beat_the_first_is_not_used():
+    staged, records = trainer(alone=False), []
+    staged.run(records.append)
+    names = [record["phase"] for record in records]
+    best = max(records, key=lambda record: record["val_accuracy"])
+    assert staged.state.best_epoch == best["epoch"]
+    assert int(staged.model.stage) == ("prior", "beliefs").index(best["phase"])
+    assert best["phase"] == "prior", "beliefs are better here: nothing was tested"
+    assert names.count("beliefs") == 4  # patience counts from where the stage begins
+    with torch.no_grad():
+        expected = staged.model.prior(staged.inputs)
+        assert torch.equal(staged.model.eval()(staged.inputs), expected)
 
 
 def test_copies_and_pickles_between_forward_and_loss():

@@ -12,6 +12,7 @@ from ncgnn.nn import Phase
 from ncgnn.nn import _models as registry
 from ncgnn.nn._catalog import BY_NAME, ModelEntry
 from ncgnn.nn._options import PlainOptions, checked
+from ncgnn.nn._protocol import counting
 from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear
 from ncgnn.training import load_run, make_config, train_run
 from ncgnn.training._run import graph_inputs, new_model
@@ -41,9 +42,11 @@ class Staged(Baseline):
         ]
 
     keeps_best = True
+    beats_earlier = False
 
     def phases(self, epochs, patience):
-        return (Phase("first", 8, 8, self.keeps_best), Phase("second", epochs, patience))
+        second = Phase("second", epochs, patience, beats_earlier=self.beats_earlier)
+        return (Phase("first", 8, 8, self.keeps_best), second)
 
     def begin_phase(self, number, inputs, train, labels):
         self.begun.append({k: v.clone() for k, v in self.state_dict().items()})
@@ -110,6 +113,28 @@ def test_only_the_last_stage_counts():
     assert trained.evaluate()["scores"]["val"]["accuracy"] == best
     assert trained.history[trained.best_epoch]["val_accuracy"] == best
     assert trained.best_epoch >= 8
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5])
+def test_a_stage_may_have_to_beat_the_one_before(rate, monkeypatch):
+    monkeypatch.setattr(Staged, "beats_earlier", True)
+    trained = ncgnn.fit(ncgnn.load("digits"), "staged", epochs=9, learning_rate=rate)
+    best = max(r["val_accuracy"] for r in trained.history)
+    assert trained.evaluate()["scores"]["val"]["accuracy"] == best
+    first = next(r for r in trained.history if r["val_accuracy"] == best)
+    assert trained.best_epoch == first["epoch"]
+    assert bool(trained.model.stage) == (first["phase"] == "second")
+    looked_at = [r["epoch"] for r in trained.history if r["test_accuracy"] is not None]
+    highs = [r["val_accuracy"] for r in trained.history if r["test_accuracy"] is not None]
+    assert looked_at[-1] == first["epoch"]
+    assert highs == sorted(set(highs))  # strictly rising through both stages
+
+
+def test_which_stages_count():
+    one, two = Phase("one", 1, 1), Phase("two", 1, 1, beats_earlier=True)
+    assert counting((one,)) == {"one"}
+    assert counting((one, two)) == {"one", "two"}
+    assert counting((two, one)) == {"one"}
 
 
 def test_parameter_groups_reach_the_optimiser():

@@ -9,8 +9,8 @@ has the methods of this protocol, the loop uses them:
     Added to the cross-entropy of a training step, right after the forward pass of that step.
 ``phases(epochs, patience)``
     Stages of training one after another, each with a new optimiser; the last one counts, with the
-    weights of its best epoch. ``begin_phase(number, inputs, train, labels)`` is called when a stage
-    begins, in evaluation mode.
+    weights of its best epoch, unless it must beat the one before and does not.
+    ``begin_phase(number, inputs, train, labels)`` is called when a stage begins, in evaluation mode.
 ``computes_all``
     True if the model computes the logits of all nodes whatever it is asked for, so that one
     evaluation serves validation and new pseudo-labels.
@@ -43,12 +43,16 @@ class Phase:
         patience: Epochs without a new best validation accuracy after which it ends.
         keeps_best: Whether the next stage begins with the weights of its best epoch, or with its
             last ones.
+        beats_earlier: Whether an epoch of it counts only if it is better than the best one before
+            it; if none is, that one counts in the end. What the model does in the best epoch's
+            stage must then follow from its parameters and buffers.
     """
 
     name: str
     epochs: int
     patience: int
     keeps_best: bool = True
+    beats_earlier: bool = False
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.patience < 1:
@@ -74,6 +78,16 @@ def phases(model: Any, epochs: int, patience: int) -> tuple[Phase, ...]:
     if not stages:
         raise InputError("the model declares no stage of training; phases() must give one.")
     return stages
+
+
+def counting(stages: tuple[Phase, ...]) -> set[str]:
+    """Names of the stages among whose epochs the best one is."""
+    names: set[str] = set()
+    for stage in reversed(stages):
+        names.add(stage.name)
+        if not stage.beats_earlier:
+            break
+    return names
 
 
 def begin_phase(

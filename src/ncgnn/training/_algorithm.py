@@ -133,7 +133,7 @@ class Trainer:
     def _phase_is_over(self) -> bool:
         state = self.state
         phase, done = self.phases[state.phase], state.epoch - state.phase_start
-        waited = state.epoch - 1 - state.best_epoch
+        waited = state.epoch - 1 - max(state.best_epoch, state.phase_start - 1)
         return done >= phase.epochs or (done > 0 and waited >= phase.patience)
 
     def _begin_phase(self) -> None:
@@ -142,7 +142,8 @@ class Trainer:
         if state.phase >= 0 and self.phases[state.phase].keeps_best:
             self.model.load_state_dict(state.best_weights)
         state.phase, state.phase_start = state.phase + 1, state.epoch
-        state.best_accuracy, state.best_epoch, state.best_weights = -1.0, -1, {}
+        if not self.phases[state.phase].beats_earlier:
+            state.best_accuracy, state.best_epoch, state.best_weights = -1.0, -1, {}
         state.mean_weights = {}
         labels = self.inputs.labels.index_select(0, self.train)
         self._seed_torch(_PHASE_PLACE)

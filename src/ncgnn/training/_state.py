@@ -21,7 +21,7 @@ class State:
         epoch: Number of epochs done.
         phase: Number of the stage of training; -1 before the first one has begun.
         phase_start: The epoch with which the stage began.
-        best_accuracy: Highest validation accuracy of the stage so far.
+        best_accuracy: Highest validation accuracy so far, of the stage or of what it must beat.
         best_epoch: The epoch that reached it first.
         grouping: NC and groups in force.
         best_grouping: NC and groups in force in the best epoch.

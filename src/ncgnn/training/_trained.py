@@ -15,6 +15,7 @@ from ncgnn.data import save
 from ncgnn.errors import InputError
 from ncgnn.graph._fingerprint import fingerprint
 from ncgnn.nn._grouping import Grouper, GroupingRule
+from ncgnn.nn._protocol import counting, phases
 from ncgnn.training import _folder as names
 from ncgnn.training._environment import environment
 from ncgnn.training._evaluation import evaluation
@@ -66,9 +67,11 @@ class TrainedModel:
 
     @property
     def best_epoch(self) -> int:
-        """The first epoch of the last stage of training with its best validation accuracy."""
-        last = [r for r in self.history if r.get("phase") == self.history[-1].get("phase")]
-        return max(last, key=lambda record: record["val_accuracy"])["epoch"]
+        """The first epoch with the best validation accuracy of those stages that count."""
+        training = self.config.training
+        names = counting(phases(self.model, training.epochs, training.patience))
+        found = [r for r in self.history if "phase" not in r or r["phase"] in names]
+        return max(found, key=lambda record: record["val_accuracy"])["epoch"]
 
     @property
     def graph(self) -> Graph:
