@@ -9,8 +9,8 @@ has the methods of this protocol, the loop uses them:
     Added to the cross-entropy of a training step, right after the forward pass of that step.
 ``phases(epochs, patience)``
     Stages of training one after another, each with a new optimiser; the last one counts, with the
-    weights of its best epoch, unless it must beat the one before and does not.
-    ``begin_phase(number, inputs, train, labels)`` is called when a stage begins, in evaluation mode.
+    weights of its best epoch, unless it must beat the one before and does not. When a stage
+    begins, ``begin_phase(number, inputs, train, labels)`` is called, in evaluation mode.
 ``computes_all``
     True if the model computes the logits of all nodes whatever it is asked for, so that one
     evaluation serves validation and new pseudo-labels.
