@@ -10,6 +10,7 @@ import ncgnn
 from ncgnn.cli import app
 from ncgnn.cli._reproduce import NAMES
 from ncgnn.experiments import targets
+from ncgnn.graph import Graph
 
 SEVERAL = "mlp,gcn,sage,gat,h2gcn,gprgnn,fagcn,ncgcn"
 SMALL = ["--set", "epochs=4", "--set", "hidden=8"]
@@ -233,6 +234,20 @@ def test_all_targets_are_listed():
     assert tuple(targets()) == NAMES
     for name in NAMES:
         assert name in shown
+
+
+def test_results_are_silent_on_refused_runs_of_other_graphs_and_short_on_many(tmp_path):
+    run("train", "--dataset", "digits", "--model", "gcn", *SMALL, "--runs", tmp_path)
+    for name in "abcdefg":
+        graph = Graph.from_edge_index([[0, 1], [1, 0]], num_nodes=9, labels=[0, 1, 2] * 3)
+        ncgnn.save(graph, tmp_path / f"{name}.npz")
+        train = ("train", "--dataset", tmp_path / f"{name}.npz", "--model", "gcn", *SMALL)
+        assert run(*train, "--runs", tmp_path).exit_code == 2  # no features
+    asked = run("results", "--runs", tmp_path, "--datasets", "digits")
+    assert "not shown" not in asked.stderr
+    every = run("results", "--runs", tmp_path)
+    assert every.stderr.count("not shown: ") == 5
+    assert "2 more are not shown" in every.stderr
 
 
 def test_results_tell_of_unfinished_runs_that_were_asked_for(tmp_path):

@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 
 import ncgnn
 from ncgnn.cli import app
+from ncgnn.cli._train import about_parameters
 from ncgnn.experiments import grid
 from ncgnn.graph import Graph
-from ncgnn.training import train_run
+from ncgnn.training import make_config, train_run
 
 QUICK = ["--set", "hidden=16", "--set", "epochs=6"]
 
@@ -226,3 +227,18 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
     (folder,) = tmp_path.iterdir()
     assert (folder / "checkpoint.safetensors").is_file()
     assert not (folder / "done.json").exists()
+
+
+def test_uneven_parameters_are_said():
+    def said(*models, split="stratified", **settings):
+        configs = [make_config(dataset="actor", model=m, split=split) for m in models]
+        return about_parameters(configs, settings)
+
+    assert said("ncgcn", "gcn", "mlp") == (
+        "ncgcn had parameters found for actor, gcn, mlp those of any graph; for an even comparison "
+        "search them too ('ncgnn tune')."
+    )
+    assert said("ncgcn", "gcn", split="paper") is None  # both were searched there
+    assert said("gcn", "mlp") is None
+    assert said("ncgcn") is None
+    assert said("ncgcn", "gcn", learning_rate=0.1) is None

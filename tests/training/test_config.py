@@ -105,7 +105,11 @@ def test_equal_configurations_have_equal_names_and_others_not():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"foo": 1}, "model.foo: there is no such option"),
+        ({"foo": 1}, "foo: there is no such option; known: hidden.* learning_rate.* scaling"),
+        ({"lr": 1}, "lr: there is no such option; did you mean learning_rate?"),
+        ({"learning-rate": 1}, "there is no such option; did you mean learning_rate?"),
+        ({"epoch": 1}, "epoch: there is no such option; did you mean epochs?"),
+        ({"model.foo": 1}, "model.foo: there is no such option"),
         ({"training.foo": 1}, "training.foo: there is no such option"),
         ({"nothing.foo": 1}, "no section 'nothing'"),
         ({"training.epochs": 0}, "training.epochs"),
@@ -156,6 +160,8 @@ def test_a_bad_file_is_named(tmp_path):
         ("a=0.5", ("a", 0.5)),
         ("a=true", ("a", True)),
         ("a=[0.1, 0.2]", ("a", [0.1, 0.2])),
+        ("a=0.1,0.2", ("a", [0.1, 0.2])),
+        ("a=gcn,mlp", ("a", "gcn,mlp")),
         ("separation=target-only", ("separation", "target-only")),
         ('a="x y"', ("a", "x y")),
     ],

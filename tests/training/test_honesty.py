@@ -161,7 +161,10 @@ def test_the_trainer_takes_a_module_that_knows_nothing_of_groups():
         ("epochs = 3", r"epochs belongs under a section, \[training\]"),
         ("hidden = 3", r"hidden belongs under a section, \[model\]"),
         ("[modle]\nhidden = 3", r"there is no section \[modle\]; known: data, model, training"),
-        ("learnig_rate = 0.1", r"unknown option 'learnig_rate'; did you mean learning_rate\?"),
+        (
+            "learnig_rate = 0.1",
+            r"learnig_rate: there is no such option; did you mean learning_rate\?",
+        ),
         ('heads = 3\n[model]\nname = "gat"', r"heads belongs under a section, \[model\]"),
         ("model = 3", r"model must be a section, \[model\]"),
     ],

@@ -60,7 +60,7 @@ def _facts(entry: ModelEntry) -> dict[str, Any]:
     from ncgnn.nn import model_class
     from ncgnn.report import option_facts
     from ncgnn.training import preset
-    from ncgnn.training._presets import searched_datasets
+    from ncgnn.training._presets import has_own_values, searched_datasets
 
     kind = model_class(entry.name)
     about = (kind.__doc__ or "").strip().partition("\n")[0]
@@ -68,11 +68,7 @@ def _facts(entry: ModelEntry) -> dict[str, Any]:
     own = {one.name: preset(entry.name, one.name) for one in entries()}
     presets = {
         "every_graph": common,
-        "datasets": [
-            dataset
-            for dataset, tree in own.items()
-            if any(tree.get(part) != common.get(part) for part in ("training", "model"))
-        ],
+        "datasets": [dataset for dataset in own if has_own_values(entry.name, dataset, None)],
         "searched": searched_datasets(entry.name),
         "row_scaled": [
             dataset for dataset, tree in own.items() if tree.get("data", {}).get("scaling") == "row"

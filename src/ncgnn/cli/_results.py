@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from ncgnn.experiments import Record, Row
 
 
+#: So many runs that cannot be shown are named one by one.
+MOST_PROBLEMS = 5
+
+
 class ExportFormat(StrEnum):
     """Formats of exported tables."""
 
@@ -84,8 +88,12 @@ def results(
         print(f"{count} new or changed runs added to {add_to}", file=sys.stderr)
     for absent in _without_runs(records, datasets, models):
         print(f"no finished runs of {absent}", file=sys.stderr)
-    for path, problem in problems.items():
+    for path, problem in [*problems.items()][:MOST_PROBLEMS]:
         print(f"not shown: {path}: {problem}", file=sys.stderr)
+    if len(problems) > MOST_PROBLEMS:
+        print(
+            f"{len(problems) - MOST_PROBLEMS} more are not shown; --json lists all", file=sys.stderr
+        )
 
 
 def _records(runs: Path, stored: list[Path]) -> tuple[list[Record], dict[Path, str]]:

@@ -114,6 +114,8 @@ def train(
         ]
         one = len(per_model) == 1
         table_console().print(summary_table(results) if one else comparison_table(per_model))
+        if (remark := about_parameters(configs, chosen)) is not None:
+            print(remark, file=sys.stderr)
     print(
         "Results are in", *(f"  {result.folder}" for result in results), sep="\n", file=sys.stderr
     )
@@ -168,6 +170,22 @@ def _train_all(
                 progress.note(f"no events are written for a run that is finished: {result.folder}")
             results.append(result)
     return results
+
+
+def about_parameters(configs: list[RunConfig], settings: dict[str, Any]) -> str | None:
+    """Which of several models start from parameters for this graph, if some do and some do not."""
+    from ncgnn.training._presets import has_own_values, placed
+
+    data = configs[0].data
+    own = {c.model.name: has_own_values(c.model.name, data.dataset, data.split) for c in configs}
+    plain = [name for name, has in own.items() if not has]
+    if ("training", "learning_rate") in map(placed, settings) or len(plain) in (0, len(own)):
+        return None
+    tuned = [name for name, has in own.items() if has]
+    return (
+        f"{', '.join(tuned)} had parameters found for {data.dataset}, {', '.join(plain)} those of "
+        "any graph; for an even comparison search them too ('ncgnn tune')."
+    )
 
 
 def about_edges(graph: Graph, models: Iterable[str]) -> str | None:

@@ -89,7 +89,8 @@ def as_latex(grid: Grid) -> str:
     for row in grid.rows:
         cells = [styles[_mark(cell)] % _latex(_text(cell)) for cell in row]
         lines.append(" & ".join(cells) + r" \\" if row else r"\midrule")
-    lines += [r"\bottomrule", r"\end{tabular}", *(_latex(note) + r"\\" for note in grid.notes)]
+    notes = [rf"\par\medskip {_latex(note)}" for note in grid.notes]
+    lines += [r"\bottomrule", r"\end{tabular}", *notes]
     return "\n".join([*lines, r"\end{table}"]) + "\n"
 
 

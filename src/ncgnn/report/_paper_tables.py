@@ -76,6 +76,11 @@ def _cell(table: AccuracyTable, row: str, dataset: str) -> str | Marked:
     return Marked(text, "second") if row in ranked[1:2] else text
 
 
+def _counted(table: AccuracyTable, row: str, dataset: str) -> str:
+    entry = table.entries.get((row, dataset))
+    return "" if entry is None else f"{percent(entry.test)} ({len(entry.seeds)})"
+
+
 def _most_seeds(table: AccuracyTable) -> int:
     return max((len(entry.seeds) for entry in table.entries.values()), default=0)
 
@@ -98,9 +103,12 @@ def leaderboard_grid(table: LeaderboardTable) -> Grid:
     ]
     lines.append(())
     for row in ours.rows:
-        lines.append((f"{row.title}, ours", *(_cell(ours, row.name, d) for d in ours.datasets)))
+        lines.append((f"{row.title}, ours", *(_counted(ours, row.name, d) for d in ours.datasets)))
         lines.append(("  paper", *(_printed(ours.paper(row.name, d)) for d in ours.datasets)))
-    notes = ("Others as their authors report, with splits of their own; ours by runs.",)
+    notes = (
+        "Others as their authors report, with splits of their own, so that nothing is ranked; ours "
+        "by runs, with the number of seeds in brackets.",
+    )
     return Grid(f"leaderboard, our {ours.split} split", ("", *ours.datasets), tuple(lines), notes)
 
 

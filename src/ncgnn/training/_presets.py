@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
+from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.training._config import DataConfig, RunConfig, TrainingConfig, resolved
 from ncgnn.training._toml import read_toml
 
@@ -59,6 +59,12 @@ def search_space(model: str) -> dict[str, list[Any]]:
 def has_preset(model: str, dataset: str) -> bool:
     """Whether parameters for exactly this data set are shipped, whatever the split."""
     return dataset in _shipped(model).get("datasets", {})
+
+
+def has_own_values(model: str, dataset: str, split: str | None) -> bool:
+    """Whether parameters of training or of the model are shipped for just this data set."""
+    here, anywhere = preset(model, dataset, split), preset(model, "")
+    return any(here.get(part) != anywhere.get(part) for part in ("training", "model"))
 
 
 def searched_datasets(model: str) -> list[str]:
@@ -115,6 +121,7 @@ def make_config(
             tree[section][option] = value
     chosen = tree["model"].get("name", "ncgcn")
     tree["model"]["name"] = chosen
+    _check_known([key for key in settings or {} if "." not in key], chosen, where)
     if "dataset" not in tree["data"]:
         raise InputError("say which graph: --dataset NAME, or dataset = … under [data].")
     tree["data"]["dataset"] = _located(str(tree["data"]["dataset"]), config)
@@ -168,7 +175,7 @@ def given_tables(path: Path) -> Tree:
     for key, value in tree.items():
         if key not in RunConfig.model_fields:
             if not isinstance(value, dict):
-                raise InputError(f"{path}: {_at_home(key, tree)}")
+                raise InputError(_at_home(key, tree, str(path)))
             known = ", ".join(RunConfig.model_fields)
             raise InputError(f"{path}: there is no section [{key}]; known: {known}.")
         if not isinstance(value, dict):
@@ -176,18 +183,26 @@ def given_tables(path: Path) -> Tree:
     return tree
 
 
-def _at_home(key: str, tree: Tree) -> str:
-    """Where an option that stands outside all sections belongs, in words."""
+def _check_known(keys: list[str], model: Any, where: str) -> None:
+    """Complain of an option that no section has; ``keys`` do not say which one they mean."""
     from ncgnn.nn._models import model_class
+    from ncgnn.nn._options import no_such_option
 
-    section, _ = placed(key)
+    if not keys:
+        return
+    known = ["name", *model_class(str(model)).Options.model_fields]
+    for key in keys:
+        if placed(key)[0] == "model" and key not in known:
+            everything = [*known[1:], *TrainingConfig.model_fields, *DataConfig.model_fields]
+            raise InputError(f"{where}, {model}: {no_such_option(key, everything)}")
+
+
+def _at_home(key: str, tree: Tree, where: str) -> str:
+    """Where an option that stands outside all sections belongs, in words."""
     about = tree.get("model")
-    model = str(about.get("name", "ncgcn")) if isinstance(about, dict) else "ncgcn"
-    options = [*model_class(model).Options.model_fields]
-    if section == "model" and key not in options:
-        known = [*DataConfig.model_fields, *TrainingConfig.model_fields, *options]
-        return str(UnknownNameError("option", key, known))
-    return f"{key} belongs under a section, [{section}]."
+    model = about.get("name", "ncgcn") if isinstance(about, dict) else "ncgcn"
+    _check_known([key], model, where)
+    return f"{where}: {key} belongs under a section, [{placed(key)[0]}]."
 
 
 def placed(key: str) -> tuple[str, str]:

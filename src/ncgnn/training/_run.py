@@ -91,7 +91,7 @@ def train_run(
             finished = _finished(folder, config, graph)
             if finished is not None:
                 return finished
-        with _kept_error(folder):
+        with _kept_error(folder, config):
             job = _Job(config, folder, graph, checkpoint_seconds)
             (folder / names.ERROR).unlink(missing_ok=True)  # of an earlier try
             job.train(on_epoch, stop, on_resume)
@@ -133,7 +133,7 @@ def _finished(folder: RunFolder, config: RunConfig, graph: Graph) -> RunResult |
 
 
 @contextmanager
-def _kept_error(folder: RunFolder) -> Generator[None]:
+def _kept_error(folder: RunFolder, config: RunConfig) -> Generator[None]:
     """Keep in a run's folder why it cannot be trained; a caller's own exceptions end it otherwise.
 
     Torch's word for memory that is not to be had is RuntimeError.
@@ -143,6 +143,7 @@ def _kept_error(folder: RunFolder) -> Generator[None]:
     except (NcgnnError, MemoryError, RuntimeError) as error:
         with suppress(OSError):  # the folder itself may be what is wrong
             wrong_input = isinstance(error, InputError)
+            folder.write_config(config)  # so that it is known what has failed
             folder.write_error(sentence(error), wrong_input=wrong_input, trace=format_exc())
         raise
 

@@ -31,15 +31,16 @@ def to_toml(tree: dict[str, Any]) -> str:
 
 
 def read_setting(text: str) -> tuple[str, Any]:
-    """Read ``key=value`` as the command line takes it: the value as TOML, or else as a word."""
+    """Read ``key=value`` as the command line takes it: a value or values of TOML, or a word."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise InputError(f"--set is '{text}'; give key=value, like training.epochs=200.")
-    try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        parsed = value.strip()
-    return key.strip(), parsed
+    for text in (value, f"[{value}]") if "," in value else (value,):
+        try:
+            return key.strip(), tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            continue
+    return key.strip(), value.strip()
 
 
 def _value(value: Any) -> str:
