@@ -192,7 +192,7 @@ def test_a_graph_or_model_is_named_once(tmp_path):
         (["train", "--dataset", "digits", "--model", "ncgcn,gcn", "--set", "hops=1"], ", gcn: "),
         (["train", "--dataset", "digitz"], "digits"),
         (["train", "--dataset", "digits", "--model", "ncgc"], "ncgcn"),
-        (["train", "--dataset", "digits", "--set", "foo=1"], "model.foo"),
+        (["train", "--dataset", "digits", "--set", "foo=1"], "ncgcn: foo: there is no such option"),
         (["train", "--dataset", "digits", "--set", "foo"], "key=value"),
         (["train", "--dataset", "digits", "--seeds", "x"], "--seeds"),
         (["train", "--dataset", "digits", "--seeds", "0"], "seed 0 alone is '0,'"),

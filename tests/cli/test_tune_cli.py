@@ -99,7 +99,7 @@ def test_a_failed_run_is_tried_once_more_if_wanted(tuned, tmp_path):
         ([], "--dataset"),
         (["--dataset", "digitz"], "digits"),
         (["--dataset", "digits", "--model", "ncgc"], "ncgcn"),
-        (["--dataset", "digits", "--set", "foo=1"], "model.foo"),
+        (["--dataset", "digits", "--set", "foo=1"], "ncgcn: foo: there is no such option"),
         (["--dataset", "digits", "--set", "seed=1", "--seeds", "2"], "contradict"),
         (["--dataset", "digits", "--evaluate-seeds", "-2"], "--evaluate-seeds"),
         (["--dataset", "digits", "--timeout", "nan"], "timeout"),
