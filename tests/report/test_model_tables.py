@@ -61,6 +61,7 @@ def row(**more):
         "title": "Odd [/]",
         "family": "spatial",
         "memory": "nodes",
+        "edges": "incoming",
         "paper": "One et al., A Title, with Commas, ICLR 2020, arXiv:1234.5678",
         "implemented": True,
         "published": {},
@@ -101,7 +102,7 @@ def test_options_are_read_from_the_class_and_its_bases():
     ],
 )
 def test_details(common, datasets, scaled, words):
-    presets = {"every_graph": common, "datasets": datasets, "row_scaled": scaled}
+    presets = {"every_graph": common, "datasets": datasets, "row_scaled": scaled, "searched": []}
     facts = row(about="About :class:`It`.", presets=presets, options=option_facts(Odd))
     text = shown(model_details(facts))
     assert words in text
@@ -109,6 +110,13 @@ def test_details(common, datasets, scaled, words):
         assert part in text
     for default in ("[0.5, 0.25]", "[1, a]", " none ", " true "):
         assert default in text
+
+
+def test_details_name_the_graphs_of_our_own_search_and_the_edges():
+    presets = {"every_graph": {}, "datasets": [], "row_scaled": [], "searched": ["actor", "photo"]}
+    text = shown(model_details(row(about="It.", presets=presets, options=option_facts(Odd))))
+    assert "values by our search, on paper splits of: actor, photo" in text
+    assert "a node sees its incoming edges" in text
 
 
 def test_the_list_is_grouped_by_family():
