@@ -114,7 +114,8 @@ def train(
         ]
         one = len(per_model) == 1
         table_console().print(summary_table(results) if one else comparison_table(per_model))
-        if (remark := about_parameters(configs, chosen)) is not None:
+        # A file may say other rates.
+        if not config and (remark := about_parameters(configs, chosen)) is not None:
             print(remark, file=sys.stderr)
     print(
         "Results are in", *(f"  {result.folder}" for result in results), sep="\n", file=sys.stderr
