@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from _tables import cell, head, majority
-from combined import BESIDE, PLAN, chosen, configs_of, read_choices, stored
+from combined import PLAN, beside, chosen, read_choices, stored
 
 from ncgnn.experiments._published import printed
 
@@ -54,11 +54,7 @@ def table(split: str, kept: Kept) -> str:
     lines = [
         row("separated, test", lambda one: cell(_ours(one, kept))),
         row("printed", lambda one: _best_printed(split, one.dataset)),
-        *(
-            row(f"{model}, test", lambda one, m=model: cell(_beside(m, one, kept)))
-            for model in dict.fromkeys(BESIDE.values())
-            if any(_beside(model, _known(best[graph]), kept) for graph in graphs)
-        ),
+        row("same backbone without groups, test", lambda one: cell(_beside(one, kept))),
         majority(everyone),
         row("separated, macro-F1", lambda one: cell(_ours(one, kept), score="macro_f1")),
         row("separated, validation", lambda one: cell(_ours(one, kept), part="val")),
@@ -78,9 +74,8 @@ def _ours(choice: Choice, kept: Kept) -> list[dict[str, Any]]:
     return [kept[c.name].result for c in choice.configs() if c.name in kept]
 
 
-def _beside(model: str, choice: Choice, kept: Kept) -> list[dict[str, Any]]:
-    configs = configs_of(model, choice.dataset, choice.split, {})
-    return [kept[config.name].result for config in configs if config.name in kept]
+def _beside(choice: Choice, kept: Kept) -> list[dict[str, Any]]:
+    return [kept[config.name].result for config in beside(choice) if config.name in kept]
 
 
 def _words(choice: Choice) -> str:

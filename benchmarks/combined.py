@@ -7,7 +7,7 @@ For every graph and family of splits, `ncgnn tune` searches how nodes are separa
 classic backbone (SPACE; width, depth and rates are those of the backbone's authors); models with no
 trials in PLAN keep their preset and are judged by one run. The model with the best validation
 accuracy is trained with the seeds that count. On `paper` splits all are corrected for class shares.
-Tuned models without groups are trained beside it and never chosen.
+The tuned backbone without groups is trained beside it and never chosen.
 
 Choices are kept in results/combined-choices.json, runs in results/combined.jsonl, from which
 benchmarks/results.py makes the tables.
@@ -32,23 +32,24 @@ FILTERED = ("chameleon-filtered", "squirrel-filtered")
 _GCN, _SAGE = "nctuned-gcn", "nctuned-sage"
 #: Trials by model, for every family of splits and graph; none: the preset as it is.
 PLAN: dict[str, dict[str, dict[str, int]]] = {
+    "published": {
+        "chameleon-filtered": {_GCN: 8, _SAGE: 12},
+        "squirrel-filtered": {_GCN: 8, _SAGE: 8},
+    },
+    "uniform": {"photo": {_SAGE: 6}, "computers": {_SAGE: 6}, "coauthor-physics": {_SAGE: 4}},
     "paper": {
-        **{graph: {_GCN: 20, _SAGE: 20, "ncgcn": 0, "ncsage": 0} for graph in FILTERED},
+        **{graph: {_GCN: 8, _SAGE: 8, "ncgcn": 0, "ncsage": 0} for graph in FILTERED},
         "actor": {"ncgcn": 0, "ncsage": 0},
         "pubmed": {"ncgcn": 0, "ncsage": 0},
-        "photo": {_SAGE: 8, "ncgcn": 0, "ncsage": 0},
-        "computers": {_SAGE: 8, "ncgcn": 0, "ncsage": 0},
-        "coauthor-cs": {"ncgcn": 0, "ncsage": 0},
-        "coauthor-physics": {_SAGE: 8, "ncgcn": 0, "ncsage": 0},
+        "photo": {_SAGE: 6, "ncgcn": 0, "ncsage": 0},
+        "coauthor-physics": {_SAGE: 4},
     },
-    "published": {graph: {_GCN: 30, _SAGE: 30} for graph in FILTERED},
-    "uniform": {"photo": {_SAGE: 8}, "computers": {_SAGE: 8}, "coauthor-physics": {_SAGE: 8}},
 }
 #: Seeds of the search, and how many count, from 0 on. A published mask is a seed; the uniform split
 #: is one, and its seeds are first weights.
 SEEDS: dict[str, tuple[tuple[int, ...], int]] = {
     "paper": ((100,), 3),
-    "published": ((0, 1, 2), 10),
+    "published": ((0, 1), 10),
     "uniform": ((0,), 3),
 }
 FIXED: dict[str, dict[str, Any]] = {
@@ -56,10 +57,19 @@ FIXED: dict[str, dict[str, Any]] = {
     "published": {},
     "uniform": {},
 }
+#: Epochs without a better validation accuracy after which the separated tuned models stop; their
+#: preset, as that of the backbone, never stops early.
+PATIENCE = {
+    "chameleon-filtered": 80,
+    "squirrel-filtered": 150,
+    "photo": 250,
+    "computers": 250,
+    "coauthor-physics": 250,
+}
 SPACE: dict[str, list[Any]] = {
     "training.learning_rate": [],
     "training.weight_decay": [],
-    "training.averaging": [0.0, 0.9, 0.99],
+    "training.averaging": [0.0, 0.9],
     "model.dropout": [],
     "model.layers": [],
     "model.norm": [],
@@ -67,9 +77,9 @@ SPACE: dict[str, list[Any]] = {
     "model.shared": [],
     "model.separation": ["strict", "target-only"],
     "model.raw": [False, True],
-    "model.deviation": [0.03, 0.1, 0.3, 1.0],
-    "model.hops": [1, 2],
-    "model.threshold": [0.3, 0.4, 0.5, 0.6, 0.7],
+    "model.deviation": [0.1, 0.3, 1.0],
+    "model.hops": [],
+    "model.threshold": [0.3, 0.5, 0.7],
 }
 #: The same backbone without groups.
 BESIDE = {_GCN: "tuned-gcn", _SAGE: "tuned-sage"}
@@ -110,11 +120,17 @@ def configs_of(
     """Runs of a model with some parameters, by default with the seeds that count."""
     from ncgnn.training import make_config
 
-    settings = FIXED[split] | parameters
+    settings = fixed(split, dataset, model) | parameters
     return [
         make_config(dataset=dataset, model=model, split=split, seed=seed, settings=settings)
         for seed in tuple(seeds) or range(SEEDS[split][1])
     ]
+
+
+def fixed(split: str, dataset: str, model: str) -> dict[str, Any]:
+    """What differs from a model's preset in every run."""
+    patience = {"training.patience": PATIENCE[dataset]} if model in BESIDE else {}
+    return FIXED[split] | patience
 
 
 def read_choices() -> list[Choice]:
@@ -137,8 +153,6 @@ def make_choice(
     split: str, dataset: str, model: str, trials: int, given: argparse.Namespace
 ) -> Choice:
     """Search, or judge the preset by its runs with the seeds of the search."""
-    from _kept import keep
-
     from ncgnn.data import load
     from ncgnn.experiments import tune
     from ncgnn.experiments.tuning._fresh import seen_share
@@ -151,7 +165,7 @@ def make_choice(
             trials=trials,
             seeds=seeds,
             evaluate_seeds=0,
-            settings=FIXED[split],
+            settings=fixed(split, dataset, model),
             search=SPACE,
             data_dir=given.data_dir,
             runs=given.runs,
@@ -160,7 +174,8 @@ def make_choice(
         value, parameters, first = found.value, found.parameters, found.config
     else:
         tried = configs_of(model, dataset, split, {}, seeds)
-        kept = keep(tried, STORE, given)
+        keep_missing(tried, given)
+        kept = stored()
         value = fmean(kept[config.name].result["scores"]["val"]["accuracy"] for config in tried)
         parameters, first = {}, tried[0]
     graph = load(dataset, given.data_dir)
@@ -169,10 +184,25 @@ def make_choice(
 
 
 def stored() -> dict[str, Record]:
-    """All kept runs, by name."""
+    """All kept runs, by name, those of benchmarks/accuracy.py included."""
+    from accuracy import STORE as OTHER
+
     from ncgnn.experiments import read_stored
 
-    return {record.name: record for record in read_stored(STORE)} if STORE.is_file() else {}
+    return {
+        record.name: record
+        for path in (OTHER, STORE)
+        if path.is_file()
+        for record in read_stored(path)
+    }
+
+
+def keep_missing(configs: Iterable[RunConfig], given: argparse.Namespace) -> None:
+    """Train what no store holds yet."""
+    from _kept import keep
+
+    known = stored()
+    keep([config for config in configs if config.name not in known], STORE, given)
 
 
 def add_choice(choice: Choice) -> None:
@@ -184,8 +214,14 @@ def add_choice(choice: Choice) -> None:
     write_text(CHOICES, json.dumps([vars(one) for one in (*others, choice)], indent=1) + "\n")
 
 
+def beside(choice: Choice) -> list[RunConfig]:
+    """The runs without groups that stand beside a choice; none if its model is no tuned one."""
+    model = BESIDE.get(choice.model)
+    return configs_of(model, choice.dataset, choice.split, {}) if model else []
+
+
 def main() -> None:
-    from _kept import arguments, keep
+    from _kept import arguments
 
     parser = arguments(__doc__, "runs/combined")
     parser.add_argument("--split", choices=PLAN, help="by default all three")
@@ -199,9 +235,8 @@ def main() -> None:
                 if (split, dataset, model, trials) not in known:
                     add_choice(make_choice(split, dataset, model, trials, given))
             best = chosen(split, dataset, read_choices())
-            keep([] if best is None else best.configs(), STORE, given)
-            for model in (BESIDE[m] for m in PLAN[split][dataset] if m in BESIDE):
-                keep(configs_of(model, dataset, split, {}), STORE, given)
+            if best is not None:
+                keep_missing((*best.configs(), *beside(best)), given)
 
 
 if __name__ == "__main__":

@@ -134,9 +134,9 @@ def choice(combined, model, value, trials, **parameters):
 
 def test_no_separated_model_is_chosen_before_all_were_searched(benchmark):
     combined = benchmark("combined")
-    first = choice(combined, "nctuned-gcn", 0.5, 30)
+    first = choice(combined, "nctuned-gcn", 0.5, 8)
     few = choice(combined, "nctuned-sage", 0.9, 3)
-    second = choice(combined, "nctuned-sage", 0.4, 30)
+    second = choice(combined, "nctuned-sage", 0.4, 12)
     assert combined.chosen("published", GRAPH, [first]) is None
     assert combined.chosen("published", GRAPH, [first, few]) is None
     assert combined.chosen("published", GRAPH, [first, second]) == first
@@ -145,18 +145,22 @@ def test_no_separated_model_is_chosen_before_all_were_searched(benchmark):
 def test_choices_are_kept_and_replaced(benchmark, tmp_path, monkeypatch):
     combined = benchmark("combined")
     monkeypatch.setattr(combined, "CHOICES", tmp_path / "choices.json")
-    old, other = choice(combined, "nctuned-gcn", 0.5, 3), choice(combined, "nctuned-sage", 0.4, 30)
-    for one in (old, other, choice(combined, "nctuned-gcn", 0.6, 30, **{"model.raw": False})):
+    old, other = choice(combined, "nctuned-gcn", 0.5, 3), choice(combined, "nctuned-sage", 0.4, 12)
+    for one in (old, other, choice(combined, "nctuned-gcn", 0.6, 8, **{"model.raw": False})):
         combined.add_choice(one)
     kept_choices = combined.read_choices()
     assert {(c.model, c.value, c.trials) for c in kept_choices} == {
-        ("nctuned-gcn", 0.6, 30),
-        ("nctuned-sage", 0.4, 30),
+        ("nctuned-gcn", 0.6, 8),
+        ("nctuned-sage", 0.4, 12),
     }
     best = combined.chosen("published", GRAPH, kept_choices)
     configs = best.configs()
     assert [config.training.seed for config in configs] == list(range(10))
     assert {config.model.options["raw"] for config in configs} == {False}
+    assert {config.training.patience for config in configs} == {80}
+    without = combined.beside(best)
+    assert {config.model.name for config in without} == {"tuned-gcn"}
+    assert {config.training.patience for config in without} == {200}
 
 
 def test_the_combined_table_stands_beside_the_best_printed_number(benchmark, tmp_path, monkeypatch):
@@ -164,8 +168,8 @@ def test_the_combined_table_stands_beside_the_best_printed_number(benchmark, tmp
     monkeypatch.setattr(combined, "CHOICES", tmp_path / "choices.json")
     assert tables.table("published", {}) == ""
     for one in (
-        choice(combined, "nctuned-gcn", 0.512, 30, **{"model.raw": False}),
-        choice(combined, "nctuned-sage", 0.4, 30),
+        choice(combined, "nctuned-gcn", 0.512, 8, **{"model.raw": False}),
+        choice(combined, "nctuned-sage", 0.4, 12),
     ):
         combined.add_choice(one)
     best = combined.chosen("published", GRAPH, combined.read_choices())
@@ -174,9 +178,9 @@ def test_the_combined_table_stands_beside_the_best_printed_number(benchmark, tmp
     text = tables.table("published", kept([*runs, *(record(c, test=0.45) for c in beside)]))
     assert "| separated, test | 48.00 ± 0.00 (10) |" in text
     assert "| printed | 46.29 ± 3.40 |" in text
-    assert "| tuned-gcn, test | 45.00 ± 0.00 (10) |" in text
+    assert "| same backbone without groups, test | 45.00 ± 0.00 (10) |" in text
     assert "| what was chosen | `nctuned-gcn`, raw=false |" in text
-    assert "| validation in the search, trials | 51.20, 30 |" in text
+    assert "| validation in the search, trials | 51.20, 8 |" in text
     assert "| test nodes that the search had seen | 80 % |" in text
     assert "squirrel" not in text
 
