@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from ncgnn._files import atomic_write, sha256_of_file, write_text
+from ncgnn._files import atomic_write, make_durable, sha256_of_file, write_text
 
 
 def names(folder):
@@ -85,6 +85,25 @@ def test_the_bytes_are_on_the_disk_before_the_file_has_its_name(tmp_path, monkey
         stream.write(b"safe")
         handle = stream.fileno()
     assert synced[0] == (handle, False)
+
+
+def test_a_file_that_need_not_outlast_a_power_cut_does_not_wait_for_the_disk(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    write_text(tmp_path / "result", "whole", durable=False)
+    assert (tmp_path / "result").read_text() == "whole"
+    assert synced == []
+
+
+def test_many_files_are_made_durable_at_once(tmp_path, monkeypatch):
+    places = [tmp_path / name for name in "abc"]
+    for place in places:
+        write_text(place, place.name, durable=False)
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_ino))
+    make_durable(places)
+    assert sorted(synced) == sorted(place.stat().st_ino for place in places)
+    make_durable([])
 
 
 def test_readers_never_see_half_a_file(tmp_path):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 
 import numpy as np
@@ -40,6 +41,20 @@ def interrupt_at(epoch):
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     return train_run(tiny_config(), tmp_path_factory.mktemp("runs"))
+
+
+def test_all_files_outlast_a_power_cut_before_the_run_is_marked_as_done(tmp_path, monkeypatch):
+    flushed = []
+
+    def fsync(handle):
+        there = (tmp_path / tiny_config().name / "done.json").exists()
+        flushed.append((os.fstat(handle).st_ino, there))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    run = train_run(tiny_config(), tmp_path)
+    before = {number for number, marked in flushed if not marked}
+    needed = {*COMPARED, "environment.json", "timing.json", "done.json"}
+    assert {(run.folder / name).stat().st_ino for name in needed} <= before
 
 
 def test_a_run_is_a_folder_with_everything_in_it(undisturbed):

@@ -6,8 +6,8 @@ import multiprocessing
 import sys
 from typing import Any
 
-#: What training imports when it begins; the first optimiser imports ``torch._dynamo``.
-_HEAVY = ("ncgnn.training._run", "torch._dynamo")
+#: What training imports when it begins.
+_HEAVY = ("ncgnn.training._run",)
 
 
 def process_context() -> Any:

@@ -31,6 +31,7 @@ from ncgnn.nn._dropout import DropoutKey
 from ncgnn.nn._grouping import Grouper, Grouping
 from ncgnn.nn._protocol import begin_phase, parameter_groups, phases, with_extra_loss
 from ncgnn.training._averaging import averaged_step, weights_in_force
+from ncgnn.training._optimizer import EagerAdam
 from ncgnn.training._shares import ShareCorrection
 from ncgnn.training._state import State, copied
 
@@ -115,10 +116,10 @@ class Trainer:
         finally:
             sharing(False)
 
-    def new_optimizer(self) -> torch.optim.Adam:
+    def new_optimizer(self) -> EagerAdam:
         """Adam as a stage of training begins with it."""
         config = self.config
-        return torch.optim.Adam(
+        return EagerAdam(
             parameter_groups(self.model, config.weight_decay),
             lr=config.learning_rate,
             fused=self.inputs.device.type in ("cpu", "cuda"),

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ncgnn._files import sha256_of_file, write_text
+from ncgnn._files import make_durable, sha256_of_file, write_text
 from ncgnn.errors import InputError
 from ncgnn.training._config import RunConfig, resolved
 from ncgnn.training._tensors import DamagedFileError
@@ -51,9 +51,10 @@ class RunFolder:
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 
-    def write_json(self, name: str, value: Any) -> None:
+    def write_json(self, name: str, value: Any, *, durable: bool = False) -> None:
         """Write a JSON file atomically."""
-        write_text(self / name, json.dumps(value, indent=2, allow_nan=False) + "\n")
+        text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+        write_text(self / name, text, durable=durable)
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a JSON object; the error names the file."""
@@ -67,7 +68,7 @@ class RunFolder:
 
     def write_config(self, config: RunConfig) -> None:
         """Write the configuration."""
-        write_text(self / CONFIG, to_toml(config.model_dump(mode="json")))
+        write_text(self / CONFIG, to_toml(config.model_dump(mode="json")), durable=False)
 
     def read_config(self) -> RunConfig:
         """Read the configuration."""
@@ -83,8 +84,15 @@ class RunFolder:
 
     def mark_done(self) -> None:
         """Write the completion marker with the checksums of all that the result rests on."""
+        present = self.make_durable()
+        checksums = {name: sha256_of_file(self / name) for name in present}
+        self.write_json(DONE, {"files": checksums}, durable=True)
+
+    def make_durable(self) -> list[str]:
+        """Have what is there so far outlast a power cut; returns the names of these files."""
         present = [name for name in (*_NEEDED, GRAPH) if (self / name).is_file()]
-        self.write_json(DONE, {"files": {name: sha256_of_file(self / name) for name in present}})
+        make_durable([self / name for name in present])
+        return present
 
     def is_done(self) -> bool:
         """Whether the completion marker is there."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 import warnings
@@ -188,7 +187,7 @@ class _Job:
                 stacklevel=4,
             )
         folder.write_config(self.config)
-        self.split.save(folder / names.SPLIT)
+        self.split.save(folder / names.SPLIT, durable=False)
 
     def train(
         self,
@@ -208,7 +207,7 @@ class _Job:
 
             def checkpoint() -> None:
                 stream.flush()
-                os.fsync(stream.fileno())
+                self.folder.make_durable()
                 self.seconds = before + time.perf_counter() - started
                 about = {"seconds": self.seconds}
                 save_checkpoint(self.folder / names.CHECKPOINT, self.trainer, about)
@@ -230,8 +229,6 @@ class _Job:
                 epoch_began = time.perf_counter()
 
             self.trainer.run(after_epoch, keeps_weights=True)
-            stream.flush()
-            os.fsync(stream.fileno())
             self.seconds = before + time.perf_counter() - started
 
     def _resume(self) -> list[Record]:
@@ -255,7 +252,10 @@ class _Job:
             kept = continued_in(self.begun_in, self.environment)
         self.folder.write_json(names.ENVIRONMENT, kept)
         records = records[: self.trainer.state.epoch]
-        write_text(self.folder / names.METRICS, "".join(metrics_line(r) for r in records))
+        lines = "".join(metrics_line(record) for record in records)
+        write_text(self.folder / names.METRICS, lines, durable=False)
+        if records:  # the checkpoint is of use only beside these files
+            self.folder.make_durable()
         return records
 
     def write_outcome(self) -> None:

@@ -21,7 +21,11 @@ class DamagedFileError(InputError):
 
 
 def write_tensors(
-    path: Path, tensors: Mapping[str, torch.Tensor], about: Mapping[str, Any]
+    path: Path,
+    tensors: Mapping[str, torch.Tensor],
+    about: Mapping[str, Any],
+    *,
+    durable: bool = True,
 ) -> None:
     """Write tensors and a JSON record about them."""
     from safetensors.torch import save
@@ -30,7 +34,7 @@ def write_tensors(
     # One entry only: safetensors writes several in any order, and equal runs are equal files.
     said = dict(about)
     record = {"ncgnn": json.dumps({"about": said, "sha256": _digest(plain, said)})}
-    with atomic_write(path) as stream:
+    with atomic_write(path, durable=durable) as stream:
         stream.write(save(plain, metadata=record))
 
 

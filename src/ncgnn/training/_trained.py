@@ -180,7 +180,7 @@ def write_outcome(
     tensors["confusion"] = trained.grouping.confusion
     tensors["group"] = trained.grouping.group
     about = {"model": config.model.name, "epoch": best_epoch}
-    write_tensors(folder / names.WEIGHTS, tensors, about)
+    write_tensors(folder / names.WEIGHTS, tensors, about, durable=False)
     head = {
         "dataset": config.data.dataset,
         "graph": trained.graph.name,

@@ -118,9 +118,14 @@ class Split:
             )
         return split
 
-    def save(self, path: Path | str) -> None:
-        """Write the split as a JSON file, completely or not at all."""
-        write_text(path, json.dumps(self.to_json()) + "\n")
+    def save(self, path: Path | str, *, durable: bool = True) -> None:
+        """Write the split as a JSON file, completely or not at all.
+
+        Args:
+            path: The file.
+            durable: Whether to wait until it would outlast a power cut.
+        """
+        write_text(path, json.dumps(self.to_json()) + "\n", durable=durable)
 
     @classmethod
     def load(cls, path: Path | str) -> Split:
