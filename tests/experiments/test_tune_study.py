@@ -19,6 +19,7 @@ from ncgnn.experiments.tuning._journal import mend_journal
 from ncgnn.experiments.tuning._place import StudyPlace, quiet
 from ncgnn.experiments.tuning._plan import make_plan
 from ncgnn.experiments.tuning._study import TuningStudy
+from ncgnn.experiments.tuning._taken import TakenTrial
 from ncgnn.experiments.tuning._trial import run_trial
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
@@ -226,26 +227,50 @@ def one_choice(*rates):
     return {"settings": fixed, "search": {"training.learning_rate": list(rates)}}
 
 
-def test_proposals_of_what_has_failed_are_no_more_errors(tmp_path):
-    study = open_study(tmp_path, total=20, **one_choice(1e-9, 1e9))
-    outcome = {1e-9: lambda taken: taken.complete(0.1, scores(0.1)), 1e9: lambda t: t.fail("no")}
+def test_every_choice_is_tried_once_and_then_the_search_is_over(tmp_path):
+    rates = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+    study = open_study(tmp_path, total=20, **one_choice(*rates))
+    seen = []
     while (taken := study.take()) is not None:
-        earlier = study.earlier(taken)
-        if earlier is None:
-            outcome[taken.params["training.learning_rate"]](taken)
-        else:
-            taken.repeat(earlier)
+        rate = taken.params["training.learning_rate"]
+        seen.append(rate)
+        taken.fail("no") if rate == 0.4 else taken.complete(rate, scores(rate))
+    assert sorted(seen) == rates
     state = study.state()
-    assert (state.complete, state.failed) == (20, 1)
-    assert state.repeated > 0
+    assert (state.complete, state.failed, state.total, state.size) == (5, 1, 6, 6)
+    assert state.is_over
+    assert state.is_exhausted
     assert not state.is_hopeless
+
+
+def test_choices_that_are_at_work_are_not_proposed_again(tmp_path):
+    study = open_study(tmp_path, total=20, **one_choice(0.1, 0.2, 0.3))
+    taken = [study.take() for _ in range(3)]
+    assert {one.params["training.learning_rate"] for one in taken} == {0.1, 0.2, 0.3}
+    assert study.take() is None
+    assert not study.state().is_over
+    taken[1].hand_back()
+    again = study.take()
+    assert again.params == taken[1].params
+    for one in (taken[0], taken[2], again):
+        one.close()
+
+
+def test_what_two_machines_have_begun_at_once_counts_once(tmp_path):
+    study = open_study(tmp_path, **one_choice(0.1))
+    first = study.take()
+    first.complete(0.5, scores(0.5))
+    same = TakenTrial(study._study, study.place)  # a machine that has not heard of the first
+    study._choose(same)
+    assert same.params == first.params
+    same.repeat(study.earlier(same))
+    assert study.state().complete == 1
 
 
 def test_a_space_of_errors_ends_a_search(tmp_path):
     study = open_study(tmp_path, **one_choice(1e8, 1e9))
     while (taken := study.take()) is not None:
-        earlier = study.earlier(taken)
-        taken.fail("no") if earlier is None else taken.repeat(earlier)
+        taken.fail("no")
     assert study.state().failed == 2
     assert study.state().is_hopeless
 
@@ -277,9 +302,12 @@ def test_a_trial_that_others_have_taken_over_is_left_to_them(tmp_path, ending):
     graph = ncgnn.load("digits")
     if ending == "repeat":
         run_trial(study, study.take(), graph, stop=lambda: False)
+        taken = TakenTrial(study._study, study.place)
+        study._choose(taken)
     elif ending == "fail":
         graph = ncgnn.generate(2, 1)  # too small for a split
-    taken = study.take()
+    if ending != "repeat":
+        taken = study.take()
     (taken.runs / "of-the-others").mkdir(parents=True)
 
     def take_over() -> bool:

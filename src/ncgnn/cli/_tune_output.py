@@ -91,8 +91,11 @@ def tune_notes(result: TuneResult, data_dir: Path | None) -> Iterator[str]:
             "validation nodes in the search, so the parameters (not the weights) were chosen with "
             "their labels, as in the paper's own protocol."
         )
-    left = result.state.total - result.state.done
-    if left > 0 and result.state.is_hopeless:
+    state = result.state
+    left = state.total - state.done
+    if state.is_exhausted:
+        yield f"Every choice of the search space was tried, {state.size} in all."
+    elif left > 0 and state.is_hopeless:
         yield f"{left} trials are left, but errors have ended the search; --retry-failed goes on."
     elif left > 0:
         yield f"{left} trials are left; the same command goes on."

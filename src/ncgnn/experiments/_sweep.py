@@ -118,8 +118,9 @@ def _cells(
     configs: Sequence[RunConfig], runs: Path, data_dir: Path | str | None, threads: int
 ) -> dict[str, Cell]:
     """The cells by name, after a look at all that would make every one of them fail."""
-    from ncgnn.data import load, make_split
+    from ncgnn.data import load
     from ncgnn.graph._fingerprint import fingerprint
+    from ncgnn.training._trainable import trainable_split
 
     place = None if data_dir is None else Path(data_dir).expanduser().resolve()
     root = runs.expanduser().resolve()
@@ -132,10 +133,7 @@ def _cells(
         hashes[dataset] = fingerprint(graph)
         mine = [config for config in configs if config.data.dataset == dataset]
         for key in dict.fromkeys(_split_of(config) for config in mine):
-            try:
-                splits[key] = make_split(graph, *key[1:], warn=False).sha256
-            except InputError as error:
-                raise InputError(f"{dataset}: {error}") from None
+            splits[key] = trainable_split(graph, *key).sha256
     for device in {config.training.device for config in configs}:
         checked_device(device)
     found = [(c, hashes[c.data.dataset], splits[_split_of(c)]) for c in configs]

@@ -15,7 +15,7 @@ from ncgnn.graph.sparse import ConstantSparse, sparse_product, with_self_loops
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from ncgnn.graph import GraphLike
+    from ncgnn.graph import Graph, GraphLike
     from ncgnn.nn._operators import LinearOperators
 
 #: A constant matrix, in whichever form multiplies faster.
@@ -61,12 +61,8 @@ class GraphInputs:
         self.scaling = scaling
         self.num_nodes = self.graph.num_nodes
         self.num_classes = self.graph.num_classes
-        if self.graph.features is None:
-            raise InputError(
-                f"the graph '{self.graph.name}' has no features; models need them. Features that "
-                "always work are its degrees or one column of ones."
-            )
-        self.features = _constant(_scaled(self.graph.features, scaling), self.device, dtype)
+        features = check_features(self.graph)
+        self.features = _constant(_scaled(features, scaling), self.device, dtype)
         self.num_features = int(self.features.shape[1])
         self.labels = torch.from_numpy(self.graph.labels.copy()).to(self.device)
         self._products: dict[int, tuple[ConstantSparse, int, Constant | None]] = {}
@@ -148,6 +144,20 @@ class GraphInputs:
         if min(pairs, self.num_nodes * self.num_features) > MOST_ENTRIES:
             return None
         return _denser(sparse_product(operator, self.features))
+
+
+def check_features(graph: Graph) -> Any:
+    """The features of a graph.
+
+    Raises:
+        InputError: It has none.
+    """
+    if graph.features is None:
+        raise InputError(
+            f"the graph '{graph.name}' has no features; models need them. Features that "
+            "always work are its degrees or one column of ones."
+        )
+    return graph.features
 
 
 def as_inputs(graph: GraphInputs | GraphLike, weight: torch.Tensor) -> GraphInputs:

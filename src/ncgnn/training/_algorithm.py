@@ -26,7 +26,7 @@ import torch
 from torch.autograd.graph import increment_version
 from torch.nn.functional import cross_entropy
 
-from ncgnn.errors import InputError, NcgnnError
+from ncgnn.errors import NcgnnError
 from ncgnn.nn._dropout import DropoutKey
 from ncgnn.nn._grouping import Grouper, Grouping
 from ncgnn.nn._protocol import begin_phase, parameter_groups, phases, with_extra_loss
@@ -34,6 +34,7 @@ from ncgnn.training._averaging import averaged_step, weights_in_force
 from ncgnn.training._optimizer import EagerAdam
 from ncgnn.training._shares import ShareCorrection
 from ncgnn.training._state import State, copied
+from ncgnn.training._trainable import check_trainable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,17 +68,12 @@ class Trainer:
     def __init__(
         self, model: Any, inputs: GraphInputs, split: Split, config: TrainingConfig
     ) -> None:
-        if not len(split.train) or not len(split.val):
-            raise InputError("training needs training and validation nodes; the split lacks them.")
+        check_trainable(inputs.graph, split)
         self.model, self.inputs, self.config = model, inputs, config
         self.train, self.val, self.test = (
             torch.from_numpy(part.copy()).to(inputs.device)
             for part in (split.train, split.val, split.test)
         )
-        if int(inputs.labels[torch.cat([self.train, self.val, self.test])].min()) < 0:
-            raise InputError("the split holds unlabelled nodes.")
-        if inputs.num_classes < 2:
-            raise InputError("the graph has one class only; there is nothing to classify.")
         self.correction = ShareCorrection.of(config.class_shares, inputs, self.train, self.val)
         self.phases = phases(model, config.epochs, config.patience)
         self._computes_all = bool(getattr(model, "computes_all", False))

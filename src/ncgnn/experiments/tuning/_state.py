@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 #: So many trials with an error, and none without, end a search.
 _ERRORS = 5
-#: So many times as many proposals of what has ended with an error end it, too.
-_REPEATS = 10
 
 
 @dataclass(frozen=True)
@@ -23,20 +21,20 @@ class SearchState:
     """How far a search is.
 
     Attributes:
-        total: Number of trials that are wanted.
+        total: Number of different trials that are wanted, at most as many as there can be.
+        size: Number of different trials that there can be.
         complete: Trials that were trained to the end.
         pruned: Trials that were given up as worse than the median.
         failed: Trials that ended with an error.
-        repeated: Proposals of parameters that had ended with an error before.
         running: Trials that are being trained.
         best: Highest validation accuracy of complete trials.
     """
 
     total: int
+    size: int
     complete: int
     pruned: int
     failed: int
-    repeated: int
     running: int
     best: float | None
 
@@ -48,13 +46,24 @@ class SearchState:
     @property
     def is_over(self) -> bool:
         """Whether all trials are done, or errors are all that comes of it."""
-        return self.done >= self.total or self.is_hopeless
+        return self.done >= self.total or self.is_exhausted or self.is_hopeless
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every choice that there is has ended, well or with an error."""
+        return self.done + self.failed >= self.size
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether a trial is left that nobody works on."""
+        begun = self.done + self.running
+        return begun < self.total and begun + self.failed < self.size
 
     @property
     def is_hopeless(self) -> bool:
         """Whether errors have ended the search."""
         bearable = max(_ERRORS, self.total) if self.complete else _ERRORS
-        return self.failed >= bearable or self.repeated >= _REPEATS * bearable
+        return self.failed >= bearable or 0 < self.size == self.failed
 
     @property
     def in_words(self) -> str:
@@ -62,17 +71,26 @@ class SearchState:
         return f"{self.complete} complete, {self.pruned} pruned, {self.failed} failed"
 
 
-def search_state(trials: Sequence[FrozenTrial], total: int) -> SearchState:
-    """Count trials; one that was interrupted, and whose copy goes on, does not count."""
-    states = [trial.state for trial in trials]
-    best, failed = best_of(trials), failed_trials(trials)
-    repeated = sum("repeats" in trial.user_attrs for trial in failed)
+def search_state(trials: Sequence[FrozenTrial], total: int, size: int) -> SearchState:
+    """Count trials.
+
+    One that was interrupted, and whose copy goes on, does not count; nor does one that repeats
+    another because two machines began them at once.
+
+    Args:
+        trials: All of them.
+        total: Number of trials that are wanted.
+        size: Number of different trials that there can be.
+    """
+    different = [trial for trial in trials if "repeats" not in trial.user_attrs]
+    states = [trial.state for trial in different]
+    best, failed = best_of(different), failed_trials(different)
     return SearchState(
-        total=total,
+        total=min(total, size),
+        size=size,
         complete=states.count(TrialState.COMPLETE),
         pruned=states.count(TrialState.PRUNED),
-        failed=len(failed) - repeated,
-        repeated=repeated,
+        failed=len(failed),
         running=states.count(TrialState.RUNNING),
         best=None if best is None else best.value,
     )

@@ -12,12 +12,12 @@ import datetime
 import shutil
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
 from ncgnn._locks import take_lock
+from ncgnn.experiments.tuning._proposal import point, propose, size_of
 from ncgnn.experiments.tuning._pruner import MedianAtStep
 from ncgnn.experiments.tuning._state import SearchState, failed_trials, search_state
 from ncgnn.experiments.tuning._storage import GRACE, open_study, patiently
@@ -57,7 +57,7 @@ class TuningStudy:
 
     def state(self) -> SearchState:
         """How far the search is."""
-        return search_state(self.trials(), self.total)
+        return search_state(self.trials(), self.total, size_of(self.plan.space.choices))
 
     def take(self) -> TakenTrial | None:
         """Take the next trial; None if all are done, or others are at work on the last ones."""
@@ -67,7 +67,7 @@ class TuningStudy:
         with self.place.exclusive():
             self._find_dead()
             state = self.state()
-            if state.is_over or state.done + state.running >= state.total:
+            if state.is_over or not state.wants_more:
                 return None
             taken = TakenTrial(self._study, self.place)
             try:
@@ -120,14 +120,20 @@ class TuningStudy:
 
     def _choose(self, taken: TakenTrial) -> None:
         """Choose parameters; what is random depends on the seed and on the trial's place alone."""
-        before = [t for t in self.trials() if t.number < taken.number]
-        place = sum("continues" not in trial.user_attrs for trial in before)
-        seed = int(np.random.SeedSequence([self.plan.seeds[0], place]).generate_state(1)[0])
-        # The sampler does not learn from errors, and might propose one of them for ever.
-        stuck = bool(before) and {"error", "repeats"} <= before[-1].user_attrs.keys()
+        trials, choices = self.trials(), self.plan.space.choices
+        place = sum("continues" not in t.user_attrs for t in trials if t.number < taken.number)
+        chosen: dict[str, Any] = trials[taken.number].system_attrs.get("fixed_params", {})
+        if not chosen.keys() >= choices.keys():  # it is no copy of one that was interrupted
+            tried = {
+                point(trial.params, choices)
+                for trial in trials
+                if trial.number != taken.number and trial.params.keys() >= choices.keys()
+            }
+            seed = (self.plan.seeds[0], place)
+            chosen = propose(self._study, trials[taken.number], choices, tried, seed)
         samplers = optuna.samplers
-        self._study.sampler = (samplers.RandomSampler if stuck else samplers.TPESampler)(seed=seed)
-        for name, values in self.plan.space.choices.items():
+        self._study.sampler = samplers.PartialFixedSampler(chosen, samplers.RandomSampler())
+        for name, values in choices.items():
             taken.trial.suggest_categorical(name, values)
 
     def _is_one_too_many(self, number: int) -> bool:

@@ -149,14 +149,16 @@ def _open(
     Returns:
         The study, and the share of fresh test nodes that the search has seen.
     """
-    from ncgnn.data import load, make_split
+    from ncgnn.data import load
     from ncgnn.experiments.tuning._study import TuningStudy
     from ncgnn.graph._fingerprint import fingerprint
+    from ncgnn.training._trainable import trainable_split
 
     graph = load(plan.first.data.dataset, data_dir)
-    seen = seen_share(graph, plan.first.data, plan.seeds, fresh)
     configs = [plan.config(plan.space.first, seed) for seed in plan.seeds]
-    splits = [make_split(graph, c.data.split, c.split_seed, warn=False).sha256 for c in configs]
+    places = [(config.data.dataset, config.data.split, config.split_seed) for config in configs]
+    splits = [trainable_split(graph, *place).sha256 for place in places]
+    seen = seen_share(graph, plan.first.data, plan.seeds, fresh)
     name = plan.study_name(fingerprint(graph), splits)
     study = TuningStudy(plan, StudyPlace(root / name, name, storage), trials)
     study.adopt()
@@ -204,8 +206,8 @@ def _best(study: TuningStudy, timeout: float | None) -> FrozenTrial:
         failed = failed_trials(trials)
         if failed:
             raise InputError(
-                "no trial has come to its end; --retry-failed tries again; the last error was: "
-                f"{failed[-1].user_attrs['error']}"
+                "no trial has come to its end; when the cause is gone, --retry-failed tries again; "
+                f"the last error was: {failed[-1].user_attrs['error']}"
             )
         raise InputError(
             f"no trial was complete after {timeout:g} seconds; the same command goes on."
