@@ -8,9 +8,11 @@ import typer
 
 from ncgnn._version import __version__
 from ncgnn.cli import _analyze, _data, _models, _reproduce, _results, _sweep, _train, _tune, _use
+from ncgnn.cli._group import OneLineGroup
 
 app = typer.Typer(
     name="ncgnn",
+    cls=OneLineGroup,
     help="Separated learning for graphs with confused nodes.",
     no_args_is_help=True,
     add_completion=False,

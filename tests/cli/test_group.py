@@ -1,0 +1,38 @@
+"""Mistakes in a command line are one line, whoever finds them."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from ncgnn.cli import app
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["trian"], "error: No such command 'trian'. Did you mean 'train'? 'ncgnn --help' lists"),
+        (["train", "--dataste", "x"], "error: No such option: --dataste"),
+        (["tune", "--trials", "0"], "error: Invalid value for '--trials'"),
+        (["sweep", "--engine", "abacus"], "'abacus' is not one of 'local', 'ray'"),
+        (["analyze"], "error: Missing argument 'GRAPH'; 'ncgnn analyze --help' lists"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments, words):
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""
+
+
+def test_without_a_command_the_help_is_shown():
+    result = CliRunner().invoke(app, [])
+    assert result.exit_code == 2
+    assert "Usage: ncgnn" in result.output
+    assert "error:" not in result.output
+
+
+def test_codes_of_commands_reach_the_shell():
+    assert CliRunner().invoke(app, ["--version"]).exit_code == 0
+    assert CliRunner().invoke(app, ["models", "nosuch"]).exit_code == 2
