@@ -120,6 +120,19 @@ def test_a_dry_run_prints_the_configuration_and_trains_nothing(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_dry_run_prints_one_configuration_per_model(tmp_path):
+    arguments = ("train", "--dataset", "digits", "--seeds", "3", "--dry-run")
+    done = run(*arguments, "--model", "gcn")
+    assert done.stdout.startswith("# and the same with seed 1, 2\n")
+    assert tomllib.loads(done.stdout)["training"]["seed"] == 0
+    done = run(*arguments, "--model", "gcn,mlp", "--json")
+    configs = json.loads(done.stdout)["configs"]
+    assert [(c["model"]["name"], c["training"]["seed"]) for c in configs] == [
+        *(("gcn", seed) for seed in range(3)),
+        *(("mlp", seed) for seed in range(3)),
+    ]
+
+
 def test_one_configuration_file_is_enough(tmp_path):
     done = run("train", "--config", "a.toml", "--config", "b.toml", "--dataset", "digits")
     assert done.exit_code == 2

@@ -21,6 +21,7 @@ from ncgnn.experiments import (
     results_table,
     write_stored,
 )
+from ncgnn.experiments._results import uneven_efforts
 from ncgnn.report import results_columns, results_grids
 from ncgnn.training import train_run
 from ncgnn.training._config import config_sha256
@@ -272,3 +273,11 @@ def test_differences_that_are_equal_but_for_rounding_have_no_p_value():
     assert 0 < statistics.variance([a - b for a, b in zip(first, second, strict=True)]) < 1e-30
     found = paired_test(first, second)
     assert (found.p_value, found.std) == (None, 0.0)
+
+
+def test_uneven_comparisons_are_told():
+    records = [record("a", s, hidden=16) for s in range(2)] + [record("b", s) for s in range(2)]
+    records += [record("c", s, depth=3) for s in range(2)]
+    rows = results_table(records, against="b")
+    assert uneven_efforts(rows) == ["a and b on digits differ in hidden (16 and 8)"]
+    assert uneven_efforts(results_table(records)) == []

@@ -67,6 +67,7 @@ def results(
 ) -> None:
     """Show finished runs: mean ± deviation over seeds, per model, data set and split family."""
     from ncgnn.experiments import results_table, write_stored
+    from ncgnn.experiments._results import uneven_efforts
 
     if out is not None:
         check_format(free_path(out, force))
@@ -80,6 +81,8 @@ def results(
         print_json({"rows": _plain(rows), "problems": {str(p): t for p, t in problems.items()}})
     else:
         _print(rows)
+    for sentence in uneven_efforts(rows):
+        print(f"note: {sentence}", file=sys.stderr)
     if out is not None:
         export(rows, out.expanduser())
         print(f"Written: {out}", file=sys.stderr)

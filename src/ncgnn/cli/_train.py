@@ -59,7 +59,9 @@ def train(
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Print the whole configuration as TOML; train nothing."),
+        typer.Option(
+            "--dry-run", help="Print the whole configuration, as TOML or JSON; train nothing."
+        ),
     ] = False,
     json: JsonOption = False,
 ) -> None:
@@ -98,9 +100,7 @@ def train(
         for number in numbers
     ]
     if dry_run:
-        from ncgnn.training._toml import to_toml
-
-        print("\n".join(to_toml(config.model_dump(mode="json")) for config in configs), end="")
+        _print_configs(configs, json)
         return
     keep_freed_memory()
     results = _train_all(configs, runs.expanduser(), data_dir, tensorboard)
@@ -120,6 +120,24 @@ def train(
     print(
         "Results are in", *(f"  {result.folder}" for result in results), sep="\n", file=sys.stderr
     )
+
+
+def _print_configs(configs: list[RunConfig], json: bool) -> None:
+    """What would be trained; as TOML one configuration per model, which all its seeds share."""
+    from ncgnn.training._toml import to_toml
+
+    if json:
+        print_json({"configs": [config.model_dump(mode="json") for config in configs]})
+        return
+    by_model: dict[str, list[RunConfig]] = {}
+    for config in configs:
+        by_model.setdefault(config.model.name, []).append(config)
+    texts: list[str] = []
+    for first, *others in by_model.values():
+        more = ", ".join(str(config.training.seed) for config in others)
+        head = f"# and the same with seed {more}\n" if others else ""
+        texts.append(head + to_toml(first.model_dump(mode="json")))
+    print("\n".join(texts), end="")
 
 
 def _no_contradiction(

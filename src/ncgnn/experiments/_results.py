@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
     from ncgnn.experiments._records import Record
 
+#: What makes a comparison uneven beside the models themselves.
+_EFFORTS = (
+    *("data.scaling", "model.hidden", "model.layers"),
+    *("training.epochs", "training.patience", "training.class_shares"),
+)
 #: What does not make two runs different models.
 _SEEDED = ("training.seed",)
 
@@ -198,6 +203,29 @@ def _difference(pairs: list[tuple[Record, Record]]) -> Difference:
         ratio = nodes["test"] / nodes["train"]
         return replace(paired_test(mine, theirs, ratio), over="splits")
     return replace(paired_test(mine, theirs), p_value=None)
+
+
+def uneven_efforts(rows: Iterable[Row]) -> list[str]:
+    """Where rows that are compared had other widths, depths, epochs or features, in sentences."""
+    every = list(rows)
+    by_label = {(row.dataset, row.split, row.label): row for row in every}
+    said: dict[str, None] = {}
+    for row in every:
+        if row.difference is None:
+            continue
+        other = by_label[row.dataset, row.split, row.difference.against]
+        mine, theirs = (flat(next(iter(one.records.values())).config) for one in (row, other))
+        differ = [
+            f"{name.partition('.')[2]} ({_short(mine.get(name))} and {_short(theirs.get(name))})"
+            for name in _EFFORTS
+            if mine.get(name) != theirs.get(name)
+            # A model may have no such option at all.
+            and (not name.startswith("model.") or name in mine.keys() & theirs.keys())
+        ]
+        if differ:
+            pair = f"{row.label} and {other.label} on {row.dataset}"
+            said[f"{pair} differ in {', '.join(differ)}"] = None
+    return list(said)
 
 
 def _test(record: Record) -> float:
