@@ -4,9 +4,10 @@
     python benchmarks/combined.py --data-dir DIR --split published --datasets chameleon-filtered
 
 For every graph and family of splits, `ncgnn tune` searches how nodes are separated on the tuned
-classic backbone (SPACE; width, depth and rates are those of the backbone's authors); models with no
-trials in PLAN keep their preset and are judged by one run. The model with the best validation
-accuracy is trained with the seeds that count. On `paper` splits all are corrected for class shares.
+classic backbone (SPACE; width, depth and rates are those of the backbone's authors, but for
+MORE_SPACE); models with no trials in PLAN keep their preset and are judged by one run. The model
+with the best validation accuracy is trained with the seeds that count. On `paper` splits all are
+corrected for class shares.
 The tuned backbone without groups is trained beside it and never chosen.
 
 Choices are kept in results/combined-choices.json, runs in results/combined.jsonl, from which
@@ -33,7 +34,7 @@ _GCN, _SAGE = "nctuned-gcn", "nctuned-sage"
 #: Trials by model, for every family of splits and graph; none: the preset as it is.
 PLAN: dict[str, dict[str, dict[str, int]]] = {
     "published": {
-        "chameleon-filtered": {_GCN: 8, _SAGE: 12},
+        "chameleon-filtered": {_GCN: 30, _SAGE: 30},
         "squirrel-filtered": {_GCN: 8, _SAGE: 8},
     },
     "uniform": {"photo": {_SAGE: 6}, "computers": {_SAGE: 6}, "coauthor-physics": {_SAGE: 4}},
@@ -51,6 +52,19 @@ SEEDS: dict[str, tuple[tuple[int, ...], int]] = {
     "paper": ((100,), 3),
     "published": ((0, 1), 10),
     "uniform": ((0,), 3),
+}
+#: Where a run takes seconds, more seeds make a trial, and rates, width and depth are searched too.
+MORE_SEEDS = {("published", "chameleon-filtered"): (0, 1, 2, 3)}
+MORE_SPACE: dict[tuple[str, str], dict[str, list[Any]]] = {
+    ("published", "chameleon-filtered"): {
+        "training.learning_rate": [0.001, 0.003, 0.01],
+        "training.weight_decay": [5e-4, 1e-3, 5e-3],
+        "training.averaging": [0.0, 0.9, 0.99],
+        "model.hidden": [64, 256],
+        "model.layers": [2, 3, 4, 5],
+        "model.dropout": [0.2, 0.5, 0.7],
+        "model.raw": [False],
+    }
 }
 FIXED: dict[str, dict[str, Any]] = {
     "paper": {"training.class_shares": "val"},
@@ -133,6 +147,11 @@ def fixed(split: str, dataset: str, model: str) -> dict[str, Any]:
     return FIXED[split] | patience
 
 
+def search_seeds(split: str, dataset: str) -> tuple[int, ...]:
+    """The seeds by which a choice is made."""
+    return MORE_SEEDS.get((split, dataset), SEEDS[split][0])
+
+
 def read_choices() -> list[Choice]:
     """All choices so far."""
     return [Choice(**one) for one in json.loads(CHOICES.read_text())] if CHOICES.is_file() else []
@@ -157,7 +176,7 @@ def make_choice(
     from ncgnn.experiments import tune
     from ncgnn.experiments.tuning._fresh import seen_share
 
-    seeds, count = SEEDS[split]
+    seeds, count = search_seeds(split, dataset), SEEDS[split][1]
     if trials:
         found = tune(
             *(dataset, model),
@@ -166,7 +185,7 @@ def make_choice(
             seeds=seeds,
             evaluate_seeds=0,
             settings=fixed(split, dataset, model),
-            search=SPACE,
+            search=SPACE | MORE_SPACE.get((split, dataset), {}),
             data_dir=given.data_dir,
             runs=given.runs,
             workers=given.workers,

@@ -47,11 +47,19 @@ def _settings(made: Reproduction) -> str:
     return f"With {said}." if said else ""
 
 
+def _runs(made: Reproduction) -> str:
+    """Split family and seeds of the runs that a figure shows; nothing if it needs none."""
+    if not made.target.models:
+        return ""
+    seeds = ", ".join(str(seed) for seed in made.request.seeds)
+    return f"{made.request.split.capitalize()} split, seed {seeds}"
+
+
 def paper_figure(made: Reproduction) -> Figure:
     """The figure of a reproduction."""
     from ncgnn.report import _paper_figures as figures
 
-    with footnote(_settings(made)):
+    with footnote(". ".join(filter(None, (_runs(made), _settings(made))))):
         return figures.DRAWN[made.target.name](made.data)
 
 

@@ -9,12 +9,16 @@ from ncgnn.report._results_tables import percent
 
 if TYPE_CHECKING:
     from ncgnn.experiments._published import Printed
-    from ncgnn.experiments.tables.accuracy import AccuracyTable
+    from ncgnn.experiments.tables.accuracy import AccuracyTable, Entry
     from ncgnn.experiments.tables.duplication import DuplicationTable
     from ncgnn.experiments.tables.efficiency import EfficiencyTable
     from ncgnn.experiments.tables.leaderboard import LeaderboardTable
 
 Line = tuple[str | Marked, ...]
+_EARLIER_RELEASE = (
+    "The paper's filtered graphs are an earlier release, with 864 (Chameleon) and 2,205 (Squirrel) "
+    "nodes, so their two columns compare two graphs."
+)
 
 
 def accuracy_grid(table: AccuracyTable) -> Grid:
@@ -34,6 +38,8 @@ def accuracy_grid(table: AccuracyTable) -> Grid:
         f"{most} seed{'' if most == 1 else 's'}, or as many as stand in brackets, percent. The "
         "best and the second best are marked; ablations do not take part."
     ]
+    if table.table != "classic" and any(name.endswith("-filtered") for name in table.datasets):
+        notes.append(_EARLIER_RELEASE)
     return Grid(
         f"{table.table}, {table.split} split", ("", *table.datasets), tuple(lines), tuple(notes)
     )
@@ -51,7 +57,7 @@ def macro_f1_grid(table: AccuracyTable) -> Grid:
 
 def _macro(table: AccuracyTable, row: str, dataset: str) -> str:
     entry = table.entries.get((row, dataset))
-    return "" if entry is None else percent(entry.macro_f1)
+    return "" if entry is None else f"{percent(entry.macro_f1)}{_fewer(table, entry)}"
 
 
 def _graph_lines(table: AccuracyTable) -> list[Line]:
@@ -69,11 +75,15 @@ def _cell(table: AccuracyTable, row: str, dataset: str) -> str | Marked:
     entry = table.entries.get((row, dataset))
     if entry is None:
         return ""
-    fewer = "" if len(entry.seeds) == _most_seeds(table) else f" ({len(entry.seeds)})"
-    text, ranked = f"{percent(entry.test)}{fewer}", table.ranked(dataset)
+    text, ranked = f"{percent(entry.test)}{_fewer(table, entry)}", table.ranked(dataset)
     if row in ranked[:1]:
         return Marked(text, "best")
     return Marked(text, "second") if row in ranked[1:2] else text
+
+
+def _fewer(table: AccuracyTable, entry: Entry) -> str:
+    """The number of seeds, where it is not that of most cells."""
+    return "" if len(entry.seeds) == _most_seeds(table) else f" ({len(entry.seeds)})"
 
 
 def _counted(table: AccuracyTable, row: str, dataset: str) -> str:
