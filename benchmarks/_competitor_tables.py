@@ -59,7 +59,12 @@ def chosen(row: str, _graph: str, records: list[Record]) -> str:
     if not is_tuned(row):
         return "preset"
     values = searched_values(RunConfig.model_validate(records[0].config)).values()
-    return ", ".join(f"{value:g}" for value in values)
+    return ", ".join(_number(value) for value in values)
+
+
+def _number(value: float | list[float]) -> str:
+    """A value, or one per group of nodes."""
+    return "/".join(f"{one:g}" for one in value) if isinstance(value, list) else f"{value:g}"
 
 
 def paper_cell(model: str, graph: str, records: list[Record]) -> str:
@@ -76,7 +81,6 @@ def tables(split: str) -> str:
     graphs = [g for g in PLAN if any(place == g and runs for (_, place), runs in found.items())]
     known = {row for (row, _), runs in found.items() if runs}
     present = [m for m in (*MODELS, *OURS) if m in known]
-    searched = [model for model in present if model not in OURS]
     note = (
         f" * more than {SHORT:g} points below the paper; `shares`: those runs once more with "
         "`class_shares=val`; ‡ runs of one cell by several versions of this package."
@@ -102,7 +106,7 @@ def tables(split: str) -> str:
             "Learning rate, weight decay and dropout that validation chose, among "
             f"{len(CHOICES)} settings or fewer (CHOICES and PLAN in benchmarks/competitors.py); "
             "`preset`: not searched.",
-            *("", *head(graphs), *rows(searched, chosen)),
+            *("", *head(graphs), *rows(present, chosen)),
         ]
     )
 

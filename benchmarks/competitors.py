@@ -9,8 +9,9 @@ its authors' values for a graph where its preset has some (GloGNN), by
 validation accuracy on a split with a seed of its own, on larger graphs within a hundred epochs, or
 thirty where an epoch takes seconds; all else is the model's preset. As in any search on one graph,
 nodes that are tested later were trained on or validated then; `ncgnn tune` says how many. Models
-that the paper did not tune (CPGNN, GBKSage, HOG) and those with the paper's own parameters (NCGCN,
-NCSAGE) keep all of their preset.
+that the paper did not tune (CPGNN, GBKSage, HOG) keep all of their preset. For NCGCN and NCSAGE,
+which have the paper's own parameters for its own splits, those are one choice more in the
+stratified family.
 
 With --corrected, cells that are more than SHORT points below the paper are run once more with the
 correction for class shares (class_shares=val), to see how much of the gap that shift explains. As
@@ -94,7 +95,7 @@ def config_of(
     return make_config(dataset=dataset, model=model, split=split, seed=seed, settings=settings)
 
 
-def choices_of(model: str, dataset: str) -> list[dict[str, float]]:
+def choices_of(model: str, dataset: str) -> list[dict[str, Any]]:
     """What is tried of a model on a graph, in this order; its authors' own values come last."""
     from ncgnn.training import preset, search_space
 
@@ -111,7 +112,7 @@ def choices_of(model: str, dataset: str) -> list[dict[str, float]]:
     return [{name: value for name, value in one.items() if name in known} for one in tried]
 
 
-def searched_values(config: RunConfig) -> dict[str, float]:
+def searched_values(config: RunConfig) -> dict[str, Any]:
     """Learning rate, weight decay and dropout of a run, as far as its model's are searched."""
     from ncgnn.training import search_space
 
@@ -121,11 +122,11 @@ def searched_values(config: RunConfig) -> dict[str, float]:
 
 
 def is_tuned(model: str) -> bool:
-    """Whether parameters of the model are to be searched: the paper did, and printed none."""
+    """Whether parameters of the model are to be searched; the paper did not search all."""
     from ncgnn.training import search_space
 
     model, _ = VARIANTS.get(model, (model, {}))
-    return model not in OURS and "training.learning_rate" in search_space(model)
+    return "training.learning_rate" in search_space(model)
 
 
 def search(split: str, model: str, dataset: str) -> list[RunConfig]:
