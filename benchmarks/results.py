@@ -30,7 +30,7 @@ SECTIONS: dict[str, tuple[Path, Callable[[], str]]] = {
     "tables": (STORE, _accuracy_tables.tables),
     "competitors": (STORES["paper"], lambda: _competitor_tables.tables("paper")),
     "stratified": (STORES["stratified"], lambda: _competitor_tables.tables("stratified")),
-    "classic": (_classic_tables.STORE, _classic_tables.tables),
+    "classic": (combined.STORE, _classic_tables.tables),
     "combined": (combined.STORE, _combined_tables.tables),
 }
 

@@ -23,7 +23,7 @@ _EARLIER_RELEASE = (
 
 def accuracy_grid(table: AccuracyTable) -> Grid:
     """Methods by rows, data sets by columns; below each method what the paper prints."""
-    lines: list[Line] = [*_graph_lines(table), ()]
+    lines: list[Line] = [*_graph_lines(table), ()] if table.facts else []
     for row in table.rows:
         lines.append((row.title, *(_cell(table, row.name, name) for name in table.datasets)))
         printed = [table.paper(row.name, name) for name in table.datasets]
