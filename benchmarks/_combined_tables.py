@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from _tables import cell, head, majority
+from _tables import cell, head, majority, marked, results
 from combined import PLAN, beside, chosen, read_choices, stored
 
 from ncgnn.experiments._published import printed
@@ -52,12 +52,12 @@ def table(split: str, kept: Kept) -> str:
 
     everyone = [_ours(_known(best[graph]), kept) for graph in graphs]
     lines = [
-        row("separated, test", lambda one: cell(_ours(one, kept))),
+        row("separated, test", lambda one: marked(_ours(one, kept))),
         row("printed", lambda one: _best_printed(split, one.dataset)),
-        row("same backbone without groups, test", lambda one: cell(_beside(one, kept))),
-        majority(everyone),
-        row("separated, macro-F1", lambda one: cell(_ours(one, kept), score="macro_f1")),
-        row("separated, validation", lambda one: cell(_ours(one, kept), part="val")),
+        row("its backbone as tuned by its authors, test", lambda one: marked(_beside(one, kept))),
+        majority([results(runs) for runs in everyone]),
+        row("separated, macro-F1", lambda one: cell(results(_ours(one, kept)), score="macro_f1")),
+        row("separated, validation", lambda one: cell(results(_ours(one, kept)), part="val")),
         row("what was chosen", _words),
         row("validation in the search, trials", lambda one: f"{100 * one.value:.2f}, {one.trials}"),
         row("test nodes that the search had seen", _seen),
@@ -70,12 +70,12 @@ def _known(choice: Choice | None) -> Choice:
     return choice
 
 
-def _ours(choice: Choice, kept: Kept) -> list[dict[str, Any]]:
-    return [kept[c.name].result for c in choice.configs() if c.name in kept]
+def _ours(choice: Choice, kept: Kept) -> list[Record]:
+    return [kept[c.name] for c in choice.configs() if c.name in kept]
 
 
-def _beside(choice: Choice, kept: Kept) -> list[dict[str, Any]]:
-    return [kept[config.name].result for config in beside(choice) if config.name in kept]
+def _beside(choice: Choice, kept: Kept) -> list[Record]:
+    return [kept[config.name] for config in beside(choice) if config.name in kept]
 
 
 def _words(choice: Choice) -> str:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from _tables import cell, head, majority
+from _tables import cell, head, majority, marked, results
 from competitors import (
     CHOICES,
     MODELS,
@@ -29,9 +29,11 @@ from ncgnn.training import RunConfig
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from _tables import Result
-
 Runs = dict[tuple[str, str], list[Record]]
+_ABOUT_OURS = (
+    " Those of NCGCN and NCSAGE, and in any case their hops, threshold and self-loops, are the "
+    "paper's, which were searched on other splits of the same graphs."
+)
 
 
 def stored(split: str) -> tuple[Runs, Runs]:
@@ -79,6 +81,8 @@ def tables(split: str) -> str:
     """Accuracy beside the paper's, macro-F1, and the parameters that were chosen."""
     found, again = stored(split)
     graphs = [g for g in PLAN if any(place == g and runs for (_, place), runs in found.items())]
+    if not graphs:
+        return ""
     known = {row for (row, _), runs in found.items() if runs}
     present = [m for m in (*MODELS, *OURS) if m in known]
     note = (
@@ -104,8 +108,9 @@ def tables(split: str) -> str:
             *("", "Test macro-F1.", "", *head(graphs), *rows(present, _macro_f1)),
             "",
             "Learning rate, weight decay and dropout that validation chose, among "
-            f"{len(CHOICES)} settings or fewer (CHOICES and PLAN in benchmarks/competitors.py); "
-            "`preset`: not searched.",
+            f"{len(CHOICES)} settings or fewer (CHOICES and PLAN in benchmarks/competitors.py) and "
+            "those of a model's authors for the graph, where there are some; `preset`: not "
+            f"searched.{_ABOUT_OURS if split == 'stratified' else ''}",
             *("", *head(graphs), *rows(present, chosen)),
         ]
     )
@@ -135,11 +140,11 @@ def _accuracy(
     model: str, graphs: Sequence[str], found: Runs, corrected: Runs, *, beside_paper: bool
 ) -> list[str]:
     """A model's rows: ours, the paper's, and ours with the correction for class shares."""
-    lines = [_row(model, [_marked(found[model, graph]) for graph in graphs])]
+    lines = [_row(model, [marked(found[model, graph]) for graph in graphs])]
     if beside_paper and model in published("table1"):
         beside = [paper_cell(model, graph, found[model, graph]) for graph in graphs]
         lines.append(_row("paper", beside))
-        again = [_marked(corrected[model, graph]) for graph in graphs]
+        again = [marked(corrected[model, graph]) for graph in graphs]
         lines += [_row(f"{model}, shares", again)] if any(again) else []
     return lines
 
@@ -148,15 +153,5 @@ def _row(name: str, cells: Sequence[str]) -> str:
     return f"| {name} | {' | '.join(cells)} |"
 
 
-def _marked(records: Sequence[Record]) -> str:
-    """A cell; runs of several versions of the package are marked."""
-    versions = {version for record in records for version in record.code.split("+")}
-    return cell(_results(records)) + (" ‡" if len(versions) > 1 else "")
-
-
-def _results(records: Sequence[Record]) -> list[Result]:
-    return [record.result for record in records]
-
-
 def _macro_f1(_row_name: str, _graph: str, records: Sequence[Record]) -> str:
-    return cell(_results(records), score="macro_f1")
+    return cell(results(records), score="macro_f1")

@@ -47,8 +47,15 @@ def keep(configs: Sequence[RunConfig], path: Path, given: argparse.Namespace) ->
     left = [config for config in configs if config.name not in known]
     print(f"{len(configs) - len(left)} runs are in {path.name}, {len(left)} are to be trained")
     done = sweep(
-        left, given.runs, data_dir=given.data_dir, workers=given.workers, watcher=Keeper(path)
+        left,
+        given.runs,
+        data_dir=given.data_dir,
+        workers=given.workers,
+        retry_failed=given.retry_failed,
+        watcher=Keeper(path),
     )
+    for folder, error in done.failed.items():
+        print(f"not trained: {folder}: {error}", flush=True)
     write_stored(as_records(done.runs), path)  # also what an earlier process could not add
     return {record.name: record for record in read_stored(path)} if path.is_file() else {}
 
@@ -61,4 +68,5 @@ def arguments(description: str | None, runs: str) -> argparse.ArgumentParser:
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--runs", type=Path, default=Path(runs))
     parser.add_argument("--workers", type=int, help="runs at a time; by default one per core")
+    parser.add_argument("--retry-failed", action="store_true", help="what failed before, too")
     return parser

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ncgnn.experiments import Record
+
 Result = dict[str, Any]
 
 
@@ -23,6 +25,17 @@ def cell(results: Sequence[Result], part: str = "test", score: str = "accuracy")
     values = [100 * result["scores"][part][score] for result in results]
     spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
     return f"{statistics.fmean(values):.2f}{spread} ({len(values)})"
+
+
+def results(records: Sequence[Record]) -> list[Result]:
+    """What runs came to."""
+    return [record.result for record in records]
+
+
+def marked(records: Sequence[Record]) -> str:
+    """A cell of test accuracy; runs of several versions of the package are marked."""
+    versions = {version for record in records for version in record.code.split("+")}
+    return cell(results(records)) + (" ‡" if len(versions) > 1 else "")
 
 
 def majority(by_graph: Iterable[Sequence[Result]]) -> str:

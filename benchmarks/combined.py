@@ -8,7 +8,7 @@ classic backbone (SPACE; width, depth and rates are those of the backbone's auth
 MORE_SPACE); models with no trials in PLAN keep their preset and are judged by one run. The model
 with the best validation accuracy is trained with the seeds that count. On `paper` splits all are
 corrected for class shares.
-The tuned backbone without groups is trained beside it and never chosen.
+The backbone without groups, as its authors tuned it, is trained beside it and never chosen.
 
 Choices are kept in results/combined-choices.json, runs in results/combined.jsonl, from which
 benchmarks/results.py makes the tables.
@@ -16,7 +16,9 @@ benchmarks/results.py makes the tables.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -112,6 +114,7 @@ class Choice:
         value: Mean validation accuracy over the seeds of the search.
         trials: Number of trials; 0 where there was no search.
         parameters: The values that were chosen, by ``section.option``.
+        search: What was searched, as :func:`search_key` has it.
         seen: Share of the test nodes of the seeds that count which the search trained or validated.
     """
 
@@ -121,6 +124,7 @@ class Choice:
     value: float
     trials: int
     parameters: dict[str, Any]
+    search: str
     seen: float | None
 
     def configs(self) -> list[RunConfig]:
@@ -152,6 +156,19 @@ def search_seeds(split: str, dataset: str) -> tuple[int, ...]:
     return MORE_SEEDS.get((split, dataset), SEEDS[split][0])
 
 
+def space_of(split: str, dataset: str) -> dict[str, list[Any]]:
+    """What is searched."""
+    return SPACE | MORE_SPACE.get((split, dataset), {})
+
+
+def search_key(split: str, dataset: str, model: str) -> str:
+    """A hash of all that makes a choice: another search is another choice."""
+    trials = PLAN[split][dataset][model]
+    about = [trials, fixed(split, dataset, model), search_seeds(split, dataset)]
+    about += [space_of(split, dataset)] if trials else []
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:10]
+
+
 def read_choices() -> list[Choice]:
     """All choices so far."""
     return [Choice(**one) for one in json.loads(CHOICES.read_text())] if CHOICES.is_file() else []
@@ -163,7 +180,9 @@ def chosen(split: str, dataset: str, choices: Iterable[Choice]) -> Choice | None
     there = {
         one.model: one
         for one in choices
-        if (one.split, one.dataset) == (split, dataset) and one.trials == planned.get(one.model)
+        if (one.split, one.dataset) == (split, dataset)
+        and one.model in planned
+        and one.search == search_key(split, dataset, one.model)
     }
     return max(there.values(), key=lambda one: one.value) if len(there) == len(planned) else None
 
@@ -185,21 +204,25 @@ def make_choice(
             seeds=seeds,
             evaluate_seeds=0,
             settings=fixed(split, dataset, model),
-            search=SPACE | MORE_SPACE.get((split, dataset), {}),
+            search=space_of(split, dataset),
             data_dir=given.data_dir,
             runs=given.runs,
             workers=given.workers,
+            retry_failed=given.retry_failed,
         )
         value, parameters, first = found.value, found.parameters, found.config
     else:
         tried = configs_of(model, dataset, split, {}, seeds)
         keep_missing(tried, given)
         kept = stored()
+        if absent := [config.name for config in tried if config.name not in kept]:
+            sys.exit(f"{', '.join(absent)} could not be trained; --retry-failed tries again.")
         value = fmean(kept[config.name].result["scores"]["val"]["accuracy"] for config in tried)
         parameters, first = {}, tried[0]
     graph = load(dataset, given.data_dir)
     seen = seen_share(graph, first.data, seeds, tuple(range(count)))
-    return Choice(split, dataset, model, value, trials, parameters, seen)
+    key = search_key(split, dataset, model)
+    return Choice(split, dataset, model, value, trials, parameters, key, seen)
 
 
 def stored() -> dict[str, Record]:
@@ -227,14 +250,16 @@ def keep_missing(configs: Iterable[RunConfig], given: argparse.Namespace) -> Non
 def add_choice(choice: Choice) -> None:
     """Keep a choice, in place of an earlier one."""
     from ncgnn._files import write_text
+    from ncgnn._locks import locked
 
     mine = (choice.split, choice.dataset, choice.model)
-    others = [one for one in read_choices() if (one.split, one.dataset, one.model) != mine]
-    write_text(CHOICES, json.dumps([vars(one) for one in (*others, choice)], indent=1) + "\n")
+    with locked(CHOICES.with_name(f".{CHOICES.name}.lock")):
+        others = [one for one in read_choices() if (one.split, one.dataset, one.model) != mine]
+        write_text(CHOICES, json.dumps([vars(one) for one in (*others, choice)], indent=1) + "\n")
 
 
 def beside(choice: Choice) -> list[RunConfig]:
-    """The runs without groups that stand beside a choice; none if its model is no tuned one."""
+    """The backbone as its authors tuned it, without groups; none if a choice has no such one."""
     model = BESIDE.get(choice.model)
     return configs_of(model, choice.dataset, choice.split, {}) if model else []
 
@@ -250,8 +275,8 @@ def main() -> None:
         asked = given.datasets.split(",") if given.datasets else PLAN[split]
         for dataset in (name for name in asked if name in PLAN[split]):
             for model, trials in PLAN[split][dataset].items():
-                known = [(c.split, c.dataset, c.model, c.trials) for c in read_choices()]
-                if (split, dataset, model, trials) not in known:
+                known = [(c.split, c.dataset, c.model, c.search) for c in read_choices()]
+                if (split, dataset, model, search_key(split, dataset, model)) not in known:
                     add_choice(make_choice(split, dataset, model, trials, given))
             best = chosen(split, dataset, read_choices())
             if best is not None:

@@ -128,14 +128,15 @@ def test_authors_own_parameters_of_a_graph_are_tried_too(benchmark):
     assert "model.dropout" not in competitors.choices_of("sgc", GRAPH)[0]
 
 
-def choice(combined, model, value, trials, **parameters):
-    return combined.Choice("published", GRAPH, model, value, trials, parameters, 0.8)
+def choice(combined, model, value, trials=20, key=None, **parameters):
+    key = combined.search_key("published", GRAPH, model) if key is None else key
+    return combined.Choice("published", GRAPH, model, value, trials, parameters, key, 0.8)
 
 
 def test_no_separated_model_is_chosen_before_all_were_searched(benchmark):
     combined = benchmark("combined")
     first = choice(combined, "nctuned-gcn", 0.5, 20)
-    few = choice(combined, "nctuned-sage", 0.9, 3)
+    few = choice(combined, "nctuned-sage", 0.9, 3, key="another search")
     second = choice(combined, "nctuned-sage", 0.4, 20)
     assert combined.chosen("published", GRAPH, [first]) is None
     assert combined.chosen("published", GRAPH, [first, few]) is None
@@ -145,7 +146,7 @@ def test_no_separated_model_is_chosen_before_all_were_searched(benchmark):
 def test_choices_are_kept_and_replaced(benchmark, tmp_path, monkeypatch):
     combined = benchmark("combined")
     monkeypatch.setattr(combined, "CHOICES", tmp_path / "choices.json")
-    old, other = choice(combined, "nctuned-gcn", 0.5, 3), choice(combined, "nctuned-sage", 0.4, 20)
+    old, other = choice(combined, "nctuned-gcn", 0.5, 3), choice(combined, "nctuned-sage", 0.4)
     for one in (old, other, choice(combined, "nctuned-gcn", 0.6, 20, **{"model.raw": False})):
         combined.add_choice(one)
     kept_choices = combined.read_choices()
@@ -178,11 +179,45 @@ def test_the_combined_table_stands_beside_the_best_printed_number(benchmark, tmp
     text = tables.table("published", kept([*runs, *(record(c, test=0.45) for c in beside)]))
     assert "| separated, test | 48.00 ± 0.00 (10) |" in text
     assert "| printed | 46.29 ± 3.40 |" in text
-    assert "| same backbone without groups, test | 45.00 ± 0.00 (10) |" in text
+    assert "| its backbone as tuned by its authors, test | 45.00 ± 0.00 (10) |" in text
     assert "| what was chosen | `nctuned-gcn`, raw=false |" in text
     assert "| validation in the search, trials | 51.20, 20 |" in text
     assert "| test nodes that the search had seen | 80 % |" in text
     assert "squirrel" not in text
+
+
+def test_another_search_is_another_choice(benchmark, monkeypatch):
+    combined = benchmark("combined")
+
+    def key():
+        return combined.search_key("published", GRAPH, "nctuned-gcn")
+
+    before = key()
+    with monkeypatch.context() as changed:
+        changed.setitem(combined.SPACE, "model.threshold", [0.9])
+        assert key() != before
+    with monkeypatch.context() as changed:
+        changed.setitem(combined.PATIENCE, GRAPH, 7)
+        assert key() != before
+    with monkeypatch.context() as changed:
+        changed.setitem(combined.MORE_SEEDS, ("published", GRAPH), (0,))
+        assert key() != before
+    assert key() == before
+
+
+def test_sections_without_anything_to_show_are_left_alone(benchmark, tmp_path, monkeypatch):
+    results, competitors = benchmark("results"), benchmark("competitors")
+    store, place = tmp_path / "stratified.jsonl", tmp_path / "RESULTS.md"
+    search = competitors.search("stratified", "gcn", GRAPH)
+    write_stored([record(config) for config in search[:1]], store)
+    monkeypatch.setitem(competitors.STORES, "stratified", store)
+    sections = {"stratified": ((store,), results.SECTIONS["stratified"][1])}
+    monkeypatch.setattr(results, "SECTIONS", sections)
+    monkeypatch.setattr(results, "RESULTS", place)
+    place.write_text("before")
+    monkeypatch.setattr("sys.argv", ["results.py", "--write"])
+    results.main()
+    assert place.read_text() == "before"
 
 
 def test_marks_of_results_are_checked_before_anything_is_written(benchmark, tmp_path, monkeypatch):

@@ -134,6 +134,7 @@ def test_sensitivity_takes_each_accuracy_from_its_own_run(dataset, tmp_path, one
         ("ncgcn", "coauthor-cs", (1, 0.7)),
         ("ncgat", "coauthor-cs", (None, None)),
         ("ncgcn", "digits", (None, None)),
+        ("nctuned-gcn", "cora", (None, None)),
     ],
 )
 def test_the_best_pair_is_the_presets(model, dataset, best):

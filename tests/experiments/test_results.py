@@ -281,3 +281,7 @@ def test_uneven_comparisons_are_told():
     rows = results_table(records, against="b")
     assert uneven_efforts(rows) == ["a and b on digits differ in hidden (16 and 8)"]
     assert uneven_efforts(results_table(records)) == []
+    averaged = record("d", 0)
+    averaged.config["training"]["averaging"] = 0.9
+    rows = results_table([averaged, record("b", 0)], against="b")
+    assert uneven_efforts(rows) == ["d and b on digits differ in averaging (0.9 and 0.0)"]

@@ -142,7 +142,7 @@ def test_equal_plans_have_equal_names():
     assert len({name(), *others}) == 8
 
 
-@pytest.mark.parametrize("key", ["seed", "split", "dataset", "name", "device"])
+@pytest.mark.parametrize("key", ["seed", "split_seed", "split", "dataset", "name", "device"])
 def test_what_another_option_says_is_never_searched(key):
     with pytest.raises(InputError, match="cannot be searched"):
         plan(search={key: [0, 1]})

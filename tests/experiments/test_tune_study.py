@@ -257,14 +257,21 @@ def test_choices_that_are_at_work_are_not_proposed_again(tmp_path):
 
 
 def test_what_two_machines_have_begun_at_once_counts_once(tmp_path):
-    study = open_study(tmp_path, **one_choice(0.1))
+    study = open_study(tmp_path, **one_choice(0.1, 0.2))
     first = study.take()
-    first.complete(0.5, scores(0.5))
-    same = TakenTrial(study._study, study.place)  # a machine that has not heard of the first
+    rate = first.params["training.learning_rate"]
+    study._study.enqueue_trial({"training.learning_rate": rate})
+    same = TakenTrial(study._study, study.place)  # by a machine that has not heard of the first
     study._choose(same)
     assert same.params == first.params
-    same.repeat(study.earlier(same))
+    assert study.state().running == 1
+    for taken in (first, same):
+        taken.complete(0.5, scores(0.5))
     assert study.state().complete == 1
+    other = study.take()
+    assert other.params["training.learning_rate"] != rate
+    other.prune()
+    assert study.state().is_exhausted
 
 
 def test_a_space_of_errors_ends_a_search(tmp_path):

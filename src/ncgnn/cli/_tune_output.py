@@ -94,7 +94,8 @@ def tune_notes(result: TuneResult, data_dir: Path | None) -> Iterator[str]:
     state = result.state
     left = state.total - state.done
     if state.is_exhausted:
-        yield f"Every choice of the search space was tried, {state.size} in all."
+        again = f"; {state.failed} failed, --retry-failed tries again" if state.failed else ""
+        yield f"Every choice of the search space was tried, {state.size} in all{again}."
     elif left > 0 and state.is_hopeless:
         yield f"{left} trials are left, but errors have ended the search; --retry-failed goes on."
     elif left > 0:

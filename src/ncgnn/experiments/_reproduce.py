@@ -169,16 +169,16 @@ def _absent(wanted: Target, request: Request, stored: set[str], *, train: bool) 
         if cells and (all(kept) if train else any(kept)):
             continue
         try:
-            _look(dataset, request.data_dir)
+            _look(dataset, request.data_dir, train)
         except DataNotFoundError as error:
             absent[dataset] = str(error)
     return absent
 
 
-def _look(dataset: str, folder: Path | None) -> None:
+def _look(dataset: str, folder: Path | None, download: bool) -> None:
     from ncgnn.data import load
 
-    load(dataset, folder)
+    load(dataset, folder, download=download)
 
 
 def reproduce(

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 #: What makes a comparison uneven beside the models themselves.
 _EFFORTS = (
     *("data.scaling", "model.hidden", "model.layers"),
-    *("training.epochs", "training.patience", "training.class_shares"),
+    *("training.epochs", "training.patience", "training.class_shares", "training.averaging"),
 )
+#: What a configuration leaves out where it is so.
+_USUAL = {"training.class_shares": "train", "training.averaging": 0.0}
 #: What does not make two runs different models.
 _SEEDED = ("training.seed",)
 
@@ -214,13 +216,14 @@ def uneven_efforts(rows: Iterable[Row]) -> list[str]:
         if row.difference is None:
             continue
         other = by_label[row.dataset, row.split, row.difference.against]
-        mine, theirs = (flat(next(iter(one.records.values())).config) for one in (row, other))
+        mine, theirs = (
+            _USUAL | flat(next(iter(one.records.values())).config) for one in (row, other)
+        )
         differ = [
-            f"{name.partition('.')[2]} ({_short(mine.get(name))} and {_short(theirs.get(name))})"
+            f"{name.partition('.')[2]} ({_short(mine[name])} and {_short(theirs[name])})"
             for name in _EFFORTS
-            if mine.get(name) != theirs.get(name)
             # A model may have no such option at all.
-            and (not name.startswith("model.") or name in mine.keys() & theirs.keys())
+            if name in mine.keys() & theirs.keys() and mine[name] != theirs[name]
         ]
         if differ:
             pair = f"{row.label} and {other.label} on {row.dataset}"

@@ -48,11 +48,13 @@ def _settings(made: Reproduction) -> str:
 
 
 def _runs(made: Reproduction) -> str:
-    """Split family and seeds of the runs that a figure shows; nothing if it needs none."""
+    """Split family and seeds of the runs that a figure rests on; nothing if it needs none."""
     if not made.target.models:
         return ""
     seeds = ", ".join(str(seed) for seed in made.request.seeds)
-    return f"{made.request.split.capitalize()} split, seed {seeds}"
+    lacking = len(made.data.missing)
+    without = f"; missing runs: {lacking}" if lacking else ""
+    return f"{made.request.split.capitalize()} split, seed {seeds}{without}"
 
 
 def paper_figure(made: Reproduction) -> Figure:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Line = tuple[str | Marked, ...]
 _EARLIER_RELEASE = (
     "The paper's filtered graphs are an earlier release, with 864 (Chameleon) and 2,205 (Squirrel) "
-    "nodes, so their two columns compare two graphs."
+    "nodes, so what stands beside it there is measured on another graph."
 )
 
 
@@ -38,7 +38,10 @@ def accuracy_grid(table: AccuracyTable) -> Grid:
         f"{most} seed{'' if most == 1 else 's'}, or as many as stand in brackets, percent. The "
         "best and the second best are marked; ablations do not take part."
     ]
-    if table.table != "classic" and any(name.endswith("-filtered") for name in table.datasets):
+    filtered = [name for name in table.datasets if name.endswith("-filtered")]
+    if table.table != "classic" and any(
+        table.paper(row.name, name) is not None for row in table.rows for name in filtered
+    ):
         notes.append(_EARLIER_RELEASE)
     return Grid(
         f"{table.table}, {table.split} split", ("", *table.datasets), tuple(lines), tuple(notes)

@@ -23,7 +23,7 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "machine": platform.machine(),
         "packages": {name: _version(name) for name in PACKAGES},
-        "code_sha256": _code_sha256(),
+        "code_sha256": _CODE_SHA256,
         "torch_threads": torch.get_num_threads(),
         "kernel_threads": thread_count(),
         "cuda": torch.version.cuda,
@@ -67,15 +67,19 @@ def _continuations(environment: dict[str, Any]) -> list[dict[str, Any]]:
     return [part for part in parts if isinstance(part, dict)]
 
 
-@cache
 def _code_sha256() -> str:
-    """A hash of this package's source as this process first saw it."""
+    """A hash of this package's source."""
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root).as_posix()} ".encode())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
+
+
+#: Of the source as it was imported: workers are forked from a process that has done so, and the
+#: files may have changed when they begin.
+_CODE_SHA256 = _code_sha256()
 
 
 @cache

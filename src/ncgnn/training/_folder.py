@@ -66,9 +66,9 @@ class RunFolder:
             raise DamagedFileError(f"{self / name}: does not hold a JSON object.")
         return cast("dict[str, Any]", value)
 
-    def write_config(self, config: RunConfig) -> None:
+    def write_config(self, config: RunConfig, *, durable: bool = False) -> None:
         """Write the configuration."""
-        write_text(self / CONFIG, to_toml(config.model_dump(mode="json")), durable=False)
+        write_text(self / CONFIG, to_toml(config.model_dump(mode="json")), durable=durable)
 
     def read_config(self) -> RunConfig:
         """Read the configuration."""

@@ -186,8 +186,9 @@ class _Job:
                 NcgnnWarning,
                 stacklevel=4,
             )
-        folder.write_config(self.config)
-        self.split.save(folder / names.SPLIT, durable=False)
+        resumed = before is not None  # a checkpoint is of use only beside these files
+        folder.write_config(self.config, durable=resumed)
+        self.split.save(folder / names.SPLIT, durable=resumed)
 
     def train(
         self,
@@ -250,12 +251,10 @@ class _Job:
         kept = self.environment
         if self.begun_in is not None:
             kept = continued_in(self.begun_in, self.environment)
-        self.folder.write_json(names.ENVIRONMENT, kept)
         records = records[: self.trainer.state.epoch]
-        lines = "".join(metrics_line(record) for record in records)
-        write_text(self.folder / names.METRICS, lines, durable=False)
-        if records:  # the checkpoint is of use only beside these files
-            self.folder.make_durable()
+        lines, resumed = "".join(metrics_line(record) for record in records), bool(records)
+        self.folder.write_json(names.ENVIRONMENT, kept, durable=resumed)
+        write_text(self.folder / names.METRICS, lines, durable=resumed)
         return records
 
     def write_outcome(self) -> None:

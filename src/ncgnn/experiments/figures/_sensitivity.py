@@ -134,6 +134,8 @@ def best_pair(model: str, dataset: str) -> tuple[int, float] | tuple[None, None]
     if not has_preset(model, dataset):
         return None, None
     options = preset(model, dataset)["model"]
+    if not options.keys() >= {"hops", "threshold"}:
+        return None, None
     return int(options["hops"]), float(options["threshold"])
 
 

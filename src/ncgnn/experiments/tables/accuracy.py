@@ -176,7 +176,7 @@ def _facts(dataset: str, request: Request) -> GraphFacts | None:
     from ncgnn.metrics import mean, neighborhood_confusion, node_homophily
 
     try:
-        graph = load(dataset, request.data_dir)
+        graph = load(dataset, request.data_dir, download=False)
     except DataNotFoundError:
         return None
     nc = [mean(neighborhood_confusion(graph, hops=hops)) for hops in (1, 2)]

@@ -65,12 +65,15 @@ def _number(*seed: int) -> int:
 
 
 def _drawn(choices: Choices, tried: Collection[tuple[Any, ...]], seed: int) -> dict[str, Any]:
-    """An untried choice, each with the same chance; empty if all of a small space were tried."""
+    """An untried choice, each with the same chance; empty if all were tried."""
     random = np.random.default_rng(seed)
     if size_of(choices) <= _LISTED:
         left = [one for one in product(*choices.values()) if one not in tried]
         return dict(zip(choices, left[random.integers(len(left))], strict=True)) if left else {}
-    return {name: values[random.integers(len(values))] for name, values in choices.items()}
+    while True:  # far more choices than trials: the first is untried almost surely
+        drawn = {name: values[random.integers(len(values))] for name, values in choices.items()}
+        if point(drawn, choices) not in tried:
+            return drawn
 
 
 def size_of(choices: Choices) -> int:

@@ -18,6 +18,7 @@ _SAID_ELSEWHERE = {
     "data.split": "--split",
     "model.name": "--model",
     "training.seed": "--seeds",
+    "data.split_seed": "--set split_seed=…",
     "training.device": "--device",
 }
 

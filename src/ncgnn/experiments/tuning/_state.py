@@ -74,26 +74,36 @@ class SearchState:
 def search_state(trials: Sequence[FrozenTrial], total: int, size: int) -> SearchState:
     """Count trials.
 
-    One that was interrupted, and whose copy goes on, does not count; nor does one that repeats
-    another because two machines began them at once.
+    What is counted are choices of values: one that two machines have begun at once counts once, and
+    one that was interrupted, and whose copy goes on, once too.
 
     Args:
         trials: All of them.
         total: Number of trials that are wanted.
         size: Number of different trials that there can be.
     """
-    different = [trial for trial in trials if "repeats" not in trial.user_attrs]
-    states = [trial.state for trial in different]
-    best, failed = best_of(different), failed_trials(different)
+    complete = _choices(trials, TrialState.COMPLETE)
+    pruned = _choices(trials, TrialState.PRUNED) - complete
+    ended = complete | pruned
+    best, failed = best_of(trials), {_choice(trial) for trial in failed_trials(trials)} - ended
     return SearchState(
         total=min(total, size),
         size=size,
-        complete=states.count(TrialState.COMPLETE),
-        pruned=states.count(TrialState.PRUNED),
+        complete=len(complete),
+        pruned=len(pruned),
         failed=len(failed),
-        running=states.count(TrialState.RUNNING),
+        running=len(_choices(trials, TrialState.RUNNING) - ended - failed),
         best=None if best is None else best.value,
     )
+
+
+def _choices(trials: Sequence[FrozenTrial], state: TrialState) -> set[object]:
+    return {_choice(trial) for trial in trials if trial.state == state}
+
+
+def _choice(trial: FrozenTrial) -> object:
+    """The values of a trial; one that has none yet stands for itself."""
+    return tuple(sorted(trial.params.items())) or trial.number
 
 
 def best_of(trials: Sequence[FrozenTrial]) -> FrozenTrial | None:
