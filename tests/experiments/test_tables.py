@@ -143,7 +143,7 @@ def test_another_split_family_is_another_table(made):
 def test_data_sets_that_are_not_at_hand_are_left_out(monkeypatch, tmp_path):
     from ncgnn.experiments import _reproduce
 
-    def look(dataset, folder):
+    def look(dataset, folder, download=True):
         if dataset != "digits":
             raise DataNotFoundError(f"{dataset} is not at hand")
 
@@ -193,7 +193,7 @@ def test_kept_scores_suffice_without_the_graph(made, monkeypatch):
     from ncgnn.experiments import _reproduce
     from ncgnn.experiments.tables import accuracy
 
-    def look(dataset, folder):
+    def look(dataset, folder, download=True):
         raise DataNotFoundError(f"{dataset} is not at hand")
 
     runs, _, cells, _ = made
@@ -299,3 +299,21 @@ def test_the_classic_tables_quote_every_cell():
             for dataset in wanted.datasets:
                 assert printed("classic", model, dataset) is not None
                 assert published("classic")["split"][dataset] == wanted.split
+
+
+def test_stored_scores_are_shown_without_fetching_graphs(made, monkeypatch):
+    runs, request, cells, _ = made
+    stored = as_records(finished_runs(cells, runs))
+    asked = []
+
+    def load(name, folder=None, *, download=True):
+        asked.append(download)
+        raise DataNotFoundError(f"{name} is not here")
+
+    monkeypatch.setattr("ncgnn.data.load", load)
+    table = reproduce("table1", [], request=request, stored=stored).data
+    assert table.facts == {}
+    assert table.entries
+    with pytest.raises(InputError, match="at hand"):
+        request_for("table1", datasets=["pubmed"], models=["gcn"], stored=stored, train=False)
+    assert asked == [False, False]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from ncgnn.experiments._records import code_version, read_runs
 from ncgnn.graph import as_graph
 from ncgnn.nn import _models, register_backbone
 from ncgnn.training import DamagedFileError, RunFolder, load_run, train_run
+from ncgnn.training._environment import environment
 
 COMPARED = ("metrics.jsonl", "result.json", "weights.safetensors", "config.toml", "split.json")
 
@@ -401,3 +403,9 @@ def test_fit_refuses_a_split_of_another_graph():
     split = Split("custom", "custom", None, np.array([0, 1]), np.array([2]), np.array([5000]))
     with pytest.raises(InputError, match="does not have"):
         ncgnn.fit(graph, "mlp", split=split, epochs=1)
+
+
+def test_a_worker_records_the_code_that_was_imported(monkeypatch):
+    before = environment()["code_sha256"]
+    monkeypatch.setattr(Path, "read_bytes", lambda _: b"edited since")
+    assert environment()["code_sha256"] == before
