@@ -133,11 +133,13 @@ def choice(combined, model, value, trials=20, key=None, **parameters):
     return combined.Choice("published", GRAPH, model, value, trials, parameters, key, 0.8)
 
 
-def test_no_separated_model_is_chosen_before_all_were_searched(benchmark):
+def test_no_separated_model_is_chosen_before_all_were_searched(benchmark, monkeypatch):
     combined = benchmark("combined")
-    first = choice(combined, "nctuned-gcn", 0.5, 20)
+    planned = {"nctuned-gcn": 20, "nctuned-sage": 20}
+    monkeypatch.setitem(combined.PLAN["published"], GRAPH, planned)
+    first = choice(combined, "nctuned-gcn", 0.5)
     few = choice(combined, "nctuned-sage", 0.9, 3, key="another search")
-    second = choice(combined, "nctuned-sage", 0.4, 20)
+    second = choice(combined, "nctuned-sage", 0.4)
     assert combined.chosen("published", GRAPH, [first]) is None
     assert combined.chosen("published", GRAPH, [first, few]) is None
     assert combined.chosen("published", GRAPH, [first, second]) == first
@@ -146,6 +148,7 @@ def test_no_separated_model_is_chosen_before_all_were_searched(benchmark):
 def test_choices_are_kept_and_replaced(benchmark, tmp_path, monkeypatch):
     combined = benchmark("combined")
     monkeypatch.setattr(combined, "CHOICES", tmp_path / "choices.json")
+    monkeypatch.setitem(combined.PLAN["published"], GRAPH, {"nctuned-gcn": 20, "nctuned-sage": 20})
     old, other = choice(combined, "nctuned-gcn", 0.5, 3), choice(combined, "nctuned-sage", 0.4)
     for one in (old, other, choice(combined, "nctuned-gcn", 0.6, 20, **{"model.raw": False})):
         combined.add_choice(one)
@@ -167,6 +170,7 @@ def test_choices_are_kept_and_replaced(benchmark, tmp_path, monkeypatch):
 def test_the_combined_table_stands_beside_the_best_printed_number(benchmark, tmp_path, monkeypatch):
     combined, tables = benchmark("combined"), benchmark("_combined_tables")
     monkeypatch.setattr(combined, "CHOICES", tmp_path / "choices.json")
+    monkeypatch.setitem(combined.PLAN["published"], GRAPH, {"nctuned-gcn": 20, "nctuned-sage": 20})
     assert tables.table("published", {}) == ""
     for one in (
         choice(combined, "nctuned-gcn", 0.512, 20, **{"model.raw": False}),
