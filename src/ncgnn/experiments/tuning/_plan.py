@@ -42,6 +42,23 @@ class Plan:
         """The configuration with the first value of everything."""
         return self.config(self.space.first, self.seeds[0])
 
+    @property
+    def usual(self) -> dict[str, Any]:
+        """What the preset says of the searched parameters, as far as that is among the choices."""
+        config = make_config(seed=self.seeds[0], settings=self.fixed).model_dump(mode="json")
+        found: dict[str, Any] = {}
+        for name, values in self.space.choices.items():
+            section, option, *group = name.split(".")
+            value = config[section].get(option)
+            if isinstance(value, list) and group:
+                several = cast("list[Any]", value)
+                value = several[int(group[0])] if int(group[0]) < len(several) else None
+            elif isinstance(value, list) and len(set(cast("list[Any]", value))) == 1:
+                value = value[0]  # one value for all groups
+            if value in values:
+                found[name] = value
+        return found
+
     def study_name(self, graph_sha256: str, split_sha256: Sequence[str]) -> str:
         """The name of the study: equal plans for equal graphs have equal names.
 

@@ -131,6 +131,8 @@ class TuningStudy:
             }
             seed = (self.plan.seeds[0], place)
             chosen = propose(self._study, trials[taken.number], choices, tried, seed)
+            if not tried:  # what is known to be good is worth the first trial
+                chosen |= self.plan.usual
         samplers = optuna.samplers
         self._study.sampler = samplers.PartialFixedSampler(chosen, samplers.RandomSampler())
         for name, values in choices.items():
