@@ -162,3 +162,14 @@ def test_the_name_of_a_study_says_nothing_of_folders(tmp_path):
         names.add(plan(dataset=str(file)).study_name("0", ["0"]))
     (name,) = names
     assert name.startswith("tune-mine-mlp-")
+
+
+def test_what_the_preset_says_is_looked_for_among_the_choices():
+    paper = make_plan(dataset="chameleon-filtered", model="ncgcn", split="paper")
+    usual = paper.usual
+    assert usual["training.learning_rate"] == 0.1
+    assert (usual["model.dropout.0"], usual["model.dropout.1"]) == (0.6, 0.2)
+    assert (usual["model.hops"], usual["model.threshold"]) == (2, 0.6)
+    other = {"model.threshold": [0.1, 0.2], "model.dropout": [0.6, 0.5]}
+    none = make_plan(dataset="chameleon-filtered", model="ncgcn", split="paper", search=other).usual
+    assert not {"model.threshold", "model.dropout"} & none.keys()

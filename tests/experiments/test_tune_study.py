@@ -243,6 +243,16 @@ def test_every_choice_is_tried_once_and_then_the_search_is_over(tmp_path):
     assert not state.is_hopeless
 
 
+def test_the_first_trial_takes_what_the_preset_says(tmp_path):
+    study = open_study(tmp_path, search={"training.learning_rate": [0.5, 0.01, 0.7]})
+    first, second = study.take(), study.take()
+    assert first.params["training.learning_rate"] == 0.01  # mlp's own
+    assert study.plan.usual.items() <= first.params.items()
+    assert second.params != first.params
+    for taken in (first, second):
+        taken.close()
+
+
 def test_choices_that_are_at_work_are_not_proposed_again(tmp_path):
     study = open_study(tmp_path, total=20, **one_choice(0.1, 0.2, 0.3))
     taken = [study.take() for _ in range(3)]
