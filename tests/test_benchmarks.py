@@ -91,10 +91,14 @@ def test_tables_show_planned_runs_alone(benchmark, tmp_path, monkeypatch):
     assert "99.00" not in text
 
 
-def test_the_published_tables_are_made_of_the_stored_runs(benchmark):
-    tables = benchmark("_competitor_tables")
+@pytest.mark.parametrize("section", ["tables", "competitors", "stratified", "classic", "combined"])
+def test_the_published_tables_are_made_of_the_stored_runs(benchmark, section):
+    stores, make = benchmark("results").SECTIONS[section]
+    assert any(store.is_file() for store in stores)
     shown = (FOLDER.parent / "RESULTS.md").read_text(encoding="utf-8")
-    assert tables.tables("paper") in shown
+    inside = shown.split(f"<!-- {section} begin -->")[1].split(f"<!-- {section} end -->")[0]
+    assert inside.strip() == make().strip()
+    assert inside.strip()
 
 
 def test_shipped_parameters_are_those_that_the_kept_search_chose(benchmark):
