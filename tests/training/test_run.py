@@ -3,41 +3,27 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from tiny import tiny_config
+from tiny import InterruptedRunError, interrupt_at, tiny_config
 from torch import nn
 from torch_geometric.nn import GATConv, MessagePassing
 
 import ncgnn
 from ncgnn.data import Split
 from ncgnn.errors import InputError, NcgnnWarning
-from ncgnn.experiments._records import code_version, read_runs
+from ncgnn.experiments._records import read_runs
 from ncgnn.graph import as_graph
 from ncgnn.nn import _models, register_backbone
 from ncgnn.training import DamagedFileError, RunFolder, load_run, train_run
-from ncgnn.training._environment import environment
 
 COMPARED = ("metrics.jsonl", "result.json", "weights.safetensors", "config.toml", "split.json")
 
 
 def contents(folder):
     return {name: (folder / name).read_bytes() for name in COMPARED}
-
-
-class InterruptedRunError(Exception):
-    pass
-
-
-def interrupt_at(epoch):
-    def on_epoch(record):
-        if record["epoch"] == epoch:
-            raise InterruptedRunError
-
-    return on_epoch
 
 
 @pytest.fixture(scope="module")
@@ -210,17 +196,6 @@ def test_a_checkpoint_of_unknown_origin_is_not_continued_from(undisturbed, tmp_p
     assert contents(again.folder) == contents(undisturbed.folder)
 
 
-def test_other_source_code_is_told(tmp_path):
-    with pytest.raises(InterruptedRunError):
-        train_run(tiny_config(), tmp_path, on_epoch=interrupt_at(3), checkpoint_seconds=0)
-    path = tmp_path / tiny_config().name / "environment.json"
-    stored = json.loads(path.read_text())
-    assert len(stored["code_sha256"]) == 64
-    path.write_text(json.dumps(stored | {"code_sha256": "0"}))
-    with pytest.warns(NcgnnWarning, match="code_sha256: 0 then"):
-        train_run(tiny_config(), tmp_path)
-
-
 def test_scaling_and_precision_are_heeded(tmp_path):
     run = train_run(tiny_config(scaling="row", precision="float64", epochs=2), tmp_path)
     trained = load_run(run.folder)
@@ -258,46 +233,6 @@ def own_layers(monkeypatch):
     """Registers backbones that are forgotten after the test."""
     monkeypatch.setattr(_models, "_REGISTERED", {})
     return register_backbone
-
-
-def test_another_environment_is_told(tmp_path):
-    with pytest.raises(InterruptedRunError):
-        train_run(tiny_config(), tmp_path, on_epoch=interrupt_at(3), checkpoint_seconds=0)
-    path = tmp_path / tiny_config().name / "environment.json"
-    changed = json.loads(path.read_text()) | {"python": "3.0"}
-    path.write_text(json.dumps(changed))
-    with pytest.warns(NcgnnWarning, match="python: 3.0 then"):
-        train_run(tiny_config(), tmp_path)
-
-
-@pytest.mark.filterwarnings("ignore:.*continues in another environment")
-@pytest.mark.parametrize("damage", [None, 3, ["x"]])
-def test_other_environments_of_a_run_are_kept(tmp_path, damage):
-    """Twice continued elsewhere, by the same source: two versions in all."""
-    path = tmp_path / tiny_config().name / "environment.json"
-    for epoch in (3, 5):
-        with pytest.raises(InterruptedRunError):
-            train_run(tiny_config(), tmp_path, on_epoch=interrupt_at(epoch), checkpoint_seconds=0)
-        if epoch == 3:
-            origin = json.loads(path.read_text())
-            begun = origin | {"code_sha256": "f" * 64, "continued_in": damage}
-            path.write_text(json.dumps(begun))
-    train_run(tiny_config(), tmp_path)
-    kept = json.loads(path.read_text())
-    assert kept == begun | {"continued_in": [origin]}
-    assert code_version(RunFolder(path.parent)) == f"{'f' * 10}+{origin['code_sha256'][:10]}"
-
-
-@pytest.mark.filterwarnings("ignore:.*(another environment|starts anew)")
-def test_an_environment_that_nothing_was_kept_from_is_forgotten(tmp_path):
-    folder = RunFolder(tmp_path / tiny_config().name)
-    with pytest.raises(InterruptedRunError):
-        train_run(tiny_config(), tmp_path, on_epoch=interrupt_at(3), checkpoint_seconds=0)
-    origin = folder.read_json("environment.json")
-    folder.write_json("environment.json", origin | {"code_sha256": "f" * 64})
-    (folder / "checkpoint.safetensors").write_bytes(b"damaged")
-    train_run(tiny_config(), tmp_path)
-    assert folder.read_json("environment.json") == origin
 
 
 def test_what_a_run_failed_with_is_kept_until_it_succeeds(tmp_path, monkeypatch):
@@ -403,9 +338,3 @@ def test_fit_refuses_a_split_of_another_graph():
     split = Split("custom", "custom", None, np.array([0, 1]), np.array([2]), np.array([5000]))
     with pytest.raises(InputError, match="does not have"):
         ncgnn.fit(graph, "mlp", split=split, epochs=1)
-
-
-def test_a_worker_records_the_code_that_was_imported(monkeypatch):
-    before = environment()["code_sha256"]
-    monkeypatch.setattr(Path, "read_bytes", lambda _: b"edited since")
-    assert environment()["code_sha256"] == before

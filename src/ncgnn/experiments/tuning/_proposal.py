@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,7 +79,4 @@ def _drawn(choices: Choices, tried: Collection[tuple[Any, ...]], seed: int) -> d
 
 def size_of(choices: Choices) -> int:
     """How many different choices there are."""
-    size = 1
-    for values in choices.values():
-        size *= len(values)
-    return size
+    return prod(len(values) for values in choices.values())
