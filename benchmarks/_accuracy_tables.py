@@ -20,6 +20,7 @@ PAPER = {
     "w/o Separ.": "without-separation",
     "w/o Mess. Separ.": "without-message-separation",
     "NH Separ.": "nh-separation",
+    "NCGCN (k=3)": "three-hops",
 }
 Runs = dict[str, list[dict[str, Any]]]
 
@@ -38,6 +39,7 @@ def variant(config: dict[str, Any]) -> str:
         return f"{name}, {len(model['threshold']) + 1} groups"
     words = {
         "guidance": "guided by NH",
+        "hops": f"k = {model['hops']}",
         "known_labels": "training labels known",
         "activation": "ReLU after layer 2",
         "threshold_kind": "half of the nodes high",

@@ -79,6 +79,12 @@ def cells() -> list[tuple[str, str, dict[str, object], int]]:
     add(SLOW, "ncsage", range(3, 10))
     modes(QUICK[:2], range(3, 10))
     ablations(QUICK[:2], range(3, 10))
+    ablations(SLOW[1:], range(1))
+    ablations(LARGE, range(1))
+    add((*QUICK, *SLOW), "ncgcn", range(1), hops=3)
+    add(LARGE, "ncgcn", range(1), hops=3)
+    add((*QUICK, SLOW[0]), "ncgcn", range(1, 3), hops=3)
+    add(LARGE[1:], "ncgcn", range(1), class_shares="val")
     return wanted
 
 
@@ -96,10 +102,14 @@ def main() -> None:
 
     from ncgnn.training import make_config
 
-    given = arguments(__doc__, "runs/accuracy").parse_args()
+    parser = arguments(__doc__, "runs/accuracy")
+    parser.add_argument("--datasets", help="by default all")
+    given = parser.parse_args()
+    asked = given.datasets.split(",") if given.datasets else (*QUICK, *SLOW, *LARGE)
     configs = [
         make_config(dataset=dataset, model=model, split="paper", seed=seed, settings=settings)
         for dataset, model, settings, seed in cells()
+        if dataset in asked
     ]
     keep(configs, STORE, given)
 
