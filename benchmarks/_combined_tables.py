@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from _tables import cell, head, majority, marked, results
-from combined import PLAN, beside, chosen, read_choices, stored
+from combined import NARROWER, PLAN, beside, chosen, read_choices, stored
 
 from ncgnn.experiments._published import printed
 
@@ -79,7 +79,9 @@ def _beside(choice: Choice, kept: Kept) -> list[Record]:
 
 
 def _words(choice: Choice) -> str:
-    values = [f"{key.partition('.')[2]}={_value(v)}" for key, v in choice.parameters.items()]
+    width = NARROWER.get((choice.split, choice.dataset))
+    shown = choice.parameters if width is None else {"model.hidden": width} | choice.parameters
+    values = [f"{key.partition('.')[2]}={_value(v)}" for key, v in shown.items()]
     return ", ".join([f"`{choice.model}`", *values])
 
 
