@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections import defaultdict
 from typing import Any
 
 from _tables import cell, head, majority
-from accuracy import LARGE, STORE
+from accuracy import LARGE, STORE, configs
 
+from ncgnn.experiments import read_stored
 from ncgnn.experiments._published import published
 from ncgnn.training import make_config
 
@@ -65,13 +65,14 @@ def paper_scaling(model: str, dataset: str) -> str:
 
 
 def stored() -> dict[str, Runs]:
-    """Results by variant and data set."""
+    """Results of planned runs by variant and data set, in the order of their seeds."""
+    kept = {record.name: record for record in read_stored(STORE)}
+    planned = {config.name: config for config in configs()}
     found: dict[str, Runs] = defaultdict(lambda: defaultdict(list))
-    for line in STORE.read_text().splitlines():
-        record = json.loads(line)
-        found[variant(record["config"])][record["config"]["data"]["dataset"]].append(
-            record["result"]
-        )
+    for config in sorted(planned.values(), key=lambda one: one.training.seed):
+        if config.name in kept:
+            tables = config.model_dump(mode="json")
+            found[variant(tables)][config.data.dataset].append(kept[config.name].result)
     return found
 
 

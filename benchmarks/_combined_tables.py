@@ -58,6 +58,7 @@ def table(split: str, kept: Kept) -> str:
         majority([results(runs) for runs in everyone]),
         row("separated, macro-F1", lambda one: cell(results(_ours(one, kept)), score="macro_f1")),
         row("separated, validation", lambda one: cell(results(_ours(one, kept)), part="val")),
+        row("its backbone, validation", lambda one: cell(results(_beside(one, kept)), part="val")),
         row("what was chosen", _words),
         row("validation in the search, trials", lambda one: f"{100 * one.value:.2f}, {one.trials}"),
         row("test nodes that the search had seen", _seen),
@@ -79,7 +80,7 @@ def _beside(choice: Choice, kept: Kept) -> list[Record]:
 
 
 def _words(choice: Choice) -> str:
-    width = NARROWER.get((choice.split, choice.dataset))
+    width = NARROWER.get((choice.dataset, choice.model))
     shown = choice.parameters if width is None else {"model.hidden": width} | choice.parameters
     values = [f"{key.partition('.')[2]}={_value(v)}" for key, v in shown.items()]
     return ", ".join([f"`{choice.model}`", *values])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ncgnn.experiments import Record, Watcher, as_records, read_stored, sweep, write_stored
-from ncgnn.experiments._records import code_version
+from ncgnn.experiments._records import origin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Keeper(Watcher):
             print(f"{title} {outcome.state} {outcome.error}", flush=True)
             return
         tables, seconds = config.model_dump(mode="json"), round(outcome.seconds, 1)
-        record = Record(config.name, tables, outcome.result, seconds, code_version(cell.folder))
+        record = Record(config.name, tables, outcome.result, seconds, *origin(cell.folder))
         write_stored([record], self.path)
         val, test = (100 * outcome.result["scores"][p]["accuracy"] for p in ("val", "test"))
         print(

@@ -34,14 +34,12 @@ def results(records: Sequence[Record]) -> list[Result]:
 
 def marked(records: Sequence[Record]) -> str:
     """A cell of test accuracy; runs of several versions of the package are marked."""
-    versions = {version for record in records for version in record.code.split("+")}
+    versions = {version for record in records for version in record.code.split("+")} - {""}
     return cell(results(records)) + (" ‡" if len(versions) > 1 else "")
 
 
 def majority(by_graph: Iterable[Sequence[Result]]) -> str:
-    """A row with the accuracy of always answering the commonest class."""
-    means = [
-        f"{statistics.fmean(100 * r['majority_baseline'] for r in results):.2f}" if results else ""
-        for results in by_graph
-    ]
+    """A row with the accuracy of always answering the commonest class, over all seeds there."""
+    shares = [{r["seed"]: 100 * r["majority_baseline"] for r in results} for results in by_graph]
+    means = [f"{statistics.fmean(one.values()):.2f}" if one else "" for one in shares]
     return f"| majority class | {' | '.join(means)} |"

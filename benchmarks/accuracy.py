@@ -9,6 +9,12 @@ to results/accuracy.jsonl, from which benchmarks/results.py makes the tables of 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ncgnn.training import RunConfig
 
 QUICK = ("chameleon-filtered", "squirrel-filtered", "actor")
 SLOW = ("photo", "pubmed")
@@ -88,6 +94,17 @@ def cells() -> list[tuple[str, str, dict[str, object], int]]:
     return wanted
 
 
+def configs(datasets: Collection[str] = (*QUICK, *SLOW, *LARGE)) -> list[RunConfig]:
+    """All runs on some data sets."""
+    from ncgnn.training import make_config
+
+    return [
+        make_config(dataset=dataset, model=model, split="paper", seed=seed, settings=settings)
+        for dataset, model, settings, seed in cells()
+        if dataset in datasets
+    ]
+
+
 def three_groups(dataset: str) -> dict[str, list[float]]:
     """A group between the paper's two: NC from half its threshold to the whole."""
     from ncgnn.training import preset
@@ -100,18 +117,11 @@ def three_groups(dataset: str) -> dict[str, list[float]]:
 def main() -> None:
     from _kept import arguments, keep
 
-    from ncgnn.training import make_config
-
     parser = arguments(__doc__, "runs/accuracy")
     parser.add_argument("--datasets", help="by default all")
     given = parser.parse_args()
-    asked = given.datasets.split(",") if given.datasets else (*QUICK, *SLOW, *LARGE)
-    configs = [
-        make_config(dataset=dataset, model=model, split="paper", seed=seed, settings=settings)
-        for dataset, model, settings, seed in cells()
-        if dataset in asked
-    ]
-    keep(configs, STORE, given)
+    wanted = configs(given.datasets.split(",")) if given.datasets else configs()
+    keep(wanted, STORE, given)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from competitors import MODELS, PLAN, STORES, VARIANTS, final, is_tuned, models_on, searched_values
 
+from ncgnn._files import write_text
 from ncgnn.experiments import read_stored
 
 PLACE = Path(__file__).parent.parent / "src/ncgnn/training/presets/searched.toml"
@@ -53,7 +54,7 @@ def main() -> None:
     )
     parser.add_argument("--write", action="store_true")
     if parser.parse_args().write:
-        PLACE.write_text(text(), encoding="utf-8")
+        write_text(PLACE, text())
     else:
         print(text())
 

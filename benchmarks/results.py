@@ -21,6 +21,8 @@ import combined
 from accuracy import STORE
 from competitors import STORES
 
+from ncgnn._files import write_text
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -58,7 +60,7 @@ def main() -> None:
     text = RESULTS.read_text()
     for name, inside in made.items():
         text = replaced(text, name, inside)
-    RESULTS.write_text(text)
+    write_text(RESULTS, text)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@
     python benchmarks/sweeps.py --workers 2
 
 The same cells are trained twice: one after another by plain ``train_run`` in a process that has
-imported all, and by a sweep from an empty folder, with starting its processes and all else. The two
-take turns cell by cell in time only as far as the machine is quiet, so the ratio is also given to
-the training times that the sweep's own runs recorded.
+imported all, and by a sweep from an empty folder, with starting its processes and all else. The
+sweep comes first, so that other work on the machine tells on the ratio of the two; it is also given
+to the training times that the sweep's own runs recorded.
 """
 
 from __future__ import annotations

@@ -34,6 +34,10 @@ def tune_table(result: TuneResult) -> Table:
         table.add_row(f"validation, {fresh}", percent(over.val_accuracy))
         if "accuracy" in over.test:
             table.add_row(f"test, {fresh}", percent(over.test["accuracy"]), style="bold")
+        if "macro_f1" in over.test:
+            table.add_row(f"test macro-F1, {fresh}", percent(over.test["macro_f1"]))
+        if over.majority_baseline is not None:
+            table.add_row(f"majority class, {fresh}", percent(over.majority_baseline))
     table.add_row("trials", result.state.in_words)
     return table
 
@@ -49,7 +53,8 @@ def tune_tree(result: TuneResult) -> dict[str, Any]:
     from ncgnn.training import summary
 
     over = summary(result.runs) if result.runs else None
-    test = None if over is None else over.test.get("accuracy")
+    test = {} if over is None else {name: asdict(one) for name, one in over.test.items()}
+    majority = None if over is None else over.majority_baseline
     return {
         "study": str(result.folder),
         "dataset": result.config.data.dataset,
@@ -68,7 +73,9 @@ def tune_tree(result: TuneResult) -> dict[str, Any]:
         else {
             "seeds": list(over.seeds),
             "val_accuracy": asdict(over.val_accuracy),
-            "test_accuracy": None if test is None else asdict(test),
+            "test_accuracy": test.get("accuracy"),
+            "test_macro_f1": test.get("macro_f1"),
+            "majority_baseline": None if majority is None else asdict(majority),
             "test_nodes_seen_in_search": result.seen,
             "runs": [str(run.folder) for run in result.runs],
         },

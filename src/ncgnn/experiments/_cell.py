@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ncgnn.errors import InputError, NcgnnError, sentence
 from ncgnn.training._folder import ERROR, RunFolder, RunInUseError
-from ncgnn.training._run import check_same_graph
+from ncgnn.training._run import check_same_run
 from ncgnn.training._tensors import DamagedFileError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def status(cell: Cell) -> Status:
     """Where a cell stands; a finished one is finished only if every file is as it was written.
 
     Raises:
-        InputError: Its graph or split has changed since it was trained.
+        InputError: Its folder holds another run, or its graph or split has changed since.
     """
     folder = cell.folder
     if folder.is_done():
@@ -91,7 +91,7 @@ def status(cell: Cell) -> Status:
             folder.check()
         except NcgnnError:
             return "interrupted"
-        check_same_graph(folder, cell.config, cell.graph_sha256, cell.split_sha256)
+        check_same_run(folder, cell.config, cell.graph_sha256, cell.split_sha256)
         return "finished"
     if (folder / ERROR).is_file():
         # What was wrong with the input may have been put right since.
@@ -132,7 +132,8 @@ def work(
 
 def failed(cell: Cell, error: str, trace: str = "", *, wrong_input: bool = False) -> Outcome:
     """Keep a cell's error in its folder, so that it is listed and not tried for ever."""
-    with suppress(OSError):  # the folder itself may be what is wrong
+    # The folder itself may be what is wrong, or another process at work on it since.
+    with suppress(OSError, RunInUseError), cell.folder.lock():
         cell.folder.write_error(error, wrong_input=wrong_input, trace=trace)
     return Outcome(cell.name, "failed", error=error)
 

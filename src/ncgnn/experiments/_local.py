@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.errors import InputError, NcgnnError
+from ncgnn.errors import NcgnnError
 from ncgnn.experiments._cell import Cell, Outcome, failed, work
-from ncgnn.experiments._processes import process_context
+from ncgnn.experiments._processes import check_false_start, process_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,12 +27,8 @@ if TYPE_CHECKING:
 SIGN_OF_LIFE = 0.5
 #: Seconds before a cell that another process trains is looked at again.
 PATIENCE = 1.0
-#: So many processes may die before they have begun.
-MOST_FALSE_STARTS = 1
-NO_START = (
-    "worker processes end before they begin. A script that starts them must do so under "
-    'if __name__ == "__main__":, because every process imports it.'
-)
+#: So many processes in a row may be killed before they have begun.
+MOST_FALSE_STARTS = 10
 
 
 def run_local(
@@ -119,7 +115,7 @@ class _Pool:
             return
         cell = worker.cell
         if cell is None:
-            worker.ready = True
+            worker.ready, self._false_starts = True, 0
             return
         if isinstance(message, dict):
             self._watcher.progress(cell, message)
@@ -137,9 +133,14 @@ class _Pool:
         worker.pipe.close()
         self._workers.remove(worker)
         if not worker.ready:
+            if self._false_starts:  # what starts processes may have died, which happens once
+                check_false_start(code)
             self._false_starts += 1
-            if self._false_starts > MOST_FALSE_STARTS:
-                raise InputError(NO_START)
+            if self._false_starts >= MOST_FALSE_STARTS:
+                raise NcgnnError(
+                    f"worker processes are ended {_how(code)} before they begin; if memory ran "
+                    "out, use fewer --workers."
+                )
         if not self._stopping:
             self._workers.append(self._new_worker())
         if cell is None:

@@ -6,6 +6,8 @@ import multiprocessing
 import sys
 from typing import Any
 
+from ncgnn.errors import InputError
+
 #: What training imports when it begins.
 _HEAVY = ("ncgnn.training._run",)
 
@@ -20,3 +22,16 @@ def process_context() -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(_HEAVY))
     return context
+
+
+def check_false_start(code: int | None) -> None:
+    """Complain of a process that ended before it began, unless a signal has ended it.
+
+    Raises:
+        InputError: It was the script that every process imports.
+    """
+    if code is None or code >= 0:
+        raise InputError(
+            "worker processes end before they begin. A script that starts them must do so under "
+            'if __name__ == "__main__":, because every process imports it.'
+        )

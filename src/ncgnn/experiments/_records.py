@@ -30,6 +30,7 @@ class Record:
         seconds: How long training took.
         code: The first digits of the hash of this package's source that trained it, with ``+``
             between them if it was continued by another version; "" if unknown.
+        graph: The first digits of the hash of the graph; "" if unknown.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Record:
     result: dict[str, Any]
     seconds: float
     code: str = ""
+    graph: str = ""
 
 
 def as_records(runs: Iterable[RunResult]) -> list[Record]:
@@ -47,18 +49,20 @@ def as_records(runs: Iterable[RunResult]) -> list[Record]:
             run.config.model_dump(mode="json"),
             run.result,
             run.seconds,
-            code_version(RunFolder(run.folder)),
+            *origin(RunFolder(run.folder)),
         )
         for run in runs
     ]
 
 
-def code_version(run: RunFolder) -> str:
-    """What :attr:`Record.code` says of a run."""
+def origin(run: RunFolder) -> tuple[str, str]:
+    """What :attr:`Record.code` and :attr:`Record.graph` say of a run."""
     try:
-        return "+".join(one[:10] for one in code_versions(run.read_json(ENVIRONMENT)))
+        known = run.read_json(ENVIRONMENT)
     except DamagedFileError:  # a compact record has no folder
-        return ""
+        return "", ""
+    code = "+".join(one[:10] for one in code_versions(known))
+    return code, str(known.get("graph_sha256", ""))[:10]
 
 
 def read_runs(folder: Path | str) -> tuple[list[Record], dict[Path, str]]:

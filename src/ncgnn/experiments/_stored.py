@@ -47,20 +47,32 @@ def read_stored(path: Path | str) -> list[Record]:
 def _record(fields: dict[str, Any]) -> Record:
     """A record with all that is asked of it later, whose name is that of its configuration."""
     config, result = fields["config"], fields["result"]
-    name, seconds, code = str(fields["name"]), float(fields["seconds"]), fields.get("code", "")
-    record = Record(name, config, result, seconds, str(code))
+    code, graph = (str(fields.get(key, "")) for key in ("code", "graph"))
+    record = Record(str(fields["name"]), config, result, float(fields["seconds"]), code, graph)
     for section, option in _NEEDED_OPTIONS:
         if option not in config[section]:
             raise KeyError(f"{section}.{option}")
-    for part, scores in result["scores"].items():
-        if not isinstance(scores["accuracy"], float):
-            raise TypeError(f"accuracy on {part} is {scores['accuracy']!r}")
+    _check_scores(result)
+    if not record.name.endswith(f"-{config_sha256(config)[:10]}"):
+        raise ValueError("its name does not belong to its configuration")
+    if "seed" in result and result["seed"] != config["training"]["seed"]:
+        raise ValueError("its seed is not that of its configuration")
+    return record
+
+
+def _check_scores(result: dict[str, Any]) -> None:
+    """Complain unless what tables are made of is there, and within its bounds."""
     lacking = {"scores", "epochs", "majority_baseline", "split_sha256"} - result.keys()
     if lacking or "val" not in result["scores"]:
         raise KeyError(*lacking or ("scores.val",))
-    if not record.name.endswith(f"-{config_sha256(config)[:10]}"):
-        raise ValueError("its name does not belong to its configuration")
-    return record
+    shares: dict[str, Any] = {}
+    for part, scores in result["scores"].items():
+        shares |= {f"{score} on {part}": scores[score] for score in ("accuracy", "macro_f1")}
+    if "test" in result["scores"]:
+        shares["majority_baseline"] = result["majority_baseline"]
+    for what, value in shares.items():
+        if not isinstance(value, float | int) or not 0 <= value <= 1:
+            raise ValueError(f"{what} is {value!r}")
 
 
 def write_stored(records: Iterable[Record], path: Path | str) -> int:
@@ -88,11 +100,13 @@ def write_stored(records: Iterable[Record], path: Path | str) -> int:
 def of_this_graph(
     records: Iterable[Record], configs: Iterable[RunConfig], data_dir: Path | None = None
 ) -> tuple[list[Record], list[str]]:
-    """The records of some runs whose split is that of the graph at hand, and names of the others.
+    """The records of some runs on the graph and split at hand, and names of the others.
 
-    Where a data set is not at hand, its records are taken at their word.
+    Where a data set is not at hand, its records are taken at their word; of older ones that do not
+    tell their graph, the split says whether it is the same.
     """
     from ncgnn.data import load, make_split
+    from ncgnn.graph._fingerprint import fingerprint
 
     kept = {record.name: record for record in records}
     fitting: list[Record] = []
@@ -101,13 +115,15 @@ def of_this_graph(
     for dataset in dict.fromkeys(config.data.dataset for config in wanted):
         try:
             graph = load(dataset, data_dir, download=False)
+            graph_sha256 = fingerprint(graph)
         except DataNotFoundError:
-            graph = None
+            graph, graph_sha256 = None, ""
         for config in (config for config in wanted if config.data.dataset == dataset):
             record = kept[config.name]
             if graph is not None:
                 split = make_split(graph, config.data.split, config.split_seed, warn=False)
-                if record.result.get("split_sha256") != split.sha256:
+                same_split = record.result.get("split_sha256") == split.sha256
+                if not same_split or not graph_sha256.startswith(record.graph):
                     others.append(record.name)
                     continue
             fitting.append(record)

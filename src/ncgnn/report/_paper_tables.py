@@ -30,13 +30,13 @@ def accuracy_grid(table: AccuracyTable) -> Grid:
         if any(value is not None for value in printed):
             whose = "  published" if table.table == "classic" else "  paper"
             lines.append((whose, *(_printed(value) for value in printed)))
-    shares = [table.majority.get(name) for name in table.datasets]
-    lines += [(), ("majority class", *("" if s is None else f"{100 * s:.2f}" for s in shares))]
+    lines += [(), _majority_line(table)]
     most = _most_seeds(table)
     notes = [
         "Test accuracy at the best validation epoch, mean ± sample standard deviation over "
         f"{most} seed{'' if most == 1 else 's'}, or as many as stand in brackets, percent. The "
-        "best and the second best are marked; ablations do not take part."
+        "best and the second best of a column are marked, among methods with the seeds that most "
+        "have there; ablations do not take part."
     ]
     filtered = [name for name in table.datasets if name.endswith("-filtered")]
     if table.table != "classic" and any(
@@ -74,14 +74,20 @@ def _graph_lines(table: AccuracyTable) -> list[Line]:
     ]
 
 
+def _majority_line(table: AccuracyTable) -> Line:
+    shares = [table.majority.get(name) for name in table.datasets]
+    return ("majority class", *("" if s is None else f"{100 * s:.2f}" for s in shares))
+
+
 def _cell(table: AccuracyTable, row: str, dataset: str) -> str | Marked:
     entry = table.entries.get((row, dataset))
     if entry is None:
         return ""
-    text, ranked = f"{percent(entry.test)}{_fewer(table, entry)}", table.ranked(dataset)
-    if row in ranked[:1]:
+    text = f"{percent(entry.test)}{_fewer(table, entry)}"
+    best, second = table.leaders(dataset)
+    if row in best:
         return Marked(text, "best")
-    return Marked(text, "second") if row in ranked[1:2] else text
+    return Marked(text, "second") if row in second else text
 
 
 def _fewer(table: AccuracyTable, entry: Entry) -> str:
@@ -117,7 +123,9 @@ def leaderboard_grid(table: LeaderboardTable) -> Grid:
     lines.append(())
     for row in ours.rows:
         lines.append((f"{row.title}, ours", *(_counted(ours, row.name, d) for d in ours.datasets)))
+        lines.append(("  macro-F1", *(_macro(ours, row.name, d) for d in ours.datasets)))
         lines.append(("  paper", *(_printed(ours.paper(row.name, d)) for d in ours.datasets)))
+    lines += [(), _majority_line(ours)]
     notes = (
         "Others as their authors report, with splits of their own, so that nothing is ranked; ours "
         "by runs, with the number of seeds in brackets.",

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ncgnn._files import make_durable, sha256_of_file, write_text
+from ncgnn._locks import take_lock
 from ncgnn.errors import InputError
 from ncgnn.training._config import RunConfig, resolved
 from ncgnn.training._tensors import DamagedFileError
@@ -124,17 +125,10 @@ class RunFolder:
     @contextmanager
     def lock(self) -> Generator[None]:
         """Keep other processes out; the operating system lets go if this one dies."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        try:
-            import fcntl
-        except ImportError:  # no such locks here: two commands on one run are the user's care
-            yield
-            return
-        with (self / ".lock").open("a") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RunInUseError(f"another process is working on {self.path}.") from None
+        handle = take_lock(self / ".lock", wait=False)
+        if handle is None:
+            raise RunInUseError(f"another process is working on {self.path}.")
+        with handle:
             yield
 
 

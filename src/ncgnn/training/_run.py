@@ -121,7 +121,7 @@ def _finished(folder: RunFolder, config: RunConfig, graph: Graph) -> RunResult |
     try:
         result = finished_run(folder)
         split = make_split(graph, config.data.split, config.split_seed, warn=False)
-        check_same_graph(folder, config, fingerprint(graph), split.sha256)
+        check_same_run(folder, config, fingerprint(graph), split.sha256)
         (folder / names.CHECKPOINT).unlink(missing_ok=True)
     except DamagedFileError as error:
         warnings.warn(f"{error} It is trained again now.", NcgnnWarning, stacklevel=3)
@@ -173,7 +173,7 @@ class _Job:
         if (folder / names.CHECKPOINT).is_file():
             try:
                 before = folder.read_json(names.ENVIRONMENT)
-                check_same_graph(folder, self.config, graph_hash, self.split.sha256)
+                check_same_run(folder, self.config, graph_hash, self.split.sha256)
             except DamagedFileError as error:  # what the checkpoint belongs to is not known
                 warnings.warn(f"{error} Training starts anew.", NcgnnWarning, stacklevel=4)
                 (folder / names.CHECKPOINT).unlink()
@@ -265,15 +265,22 @@ class _Job:
         write_outcome(self.folder, TrainedModel(trainer.model, self.inputs, *found), usual)
 
 
-def check_same_graph(
-    folder: RunFolder, config: RunConfig, graph_hash: str, split_hash: str
-) -> None:
-    """Complain if a run was begun on another graph, or on another split of it.
+def check_same_run(folder: RunFolder, config: RunConfig, graph_hash: str, split_hash: str) -> None:
+    """Complain if a folder holds another run, or one on another graph or another split of it.
 
     Raises:
         DamagedFileError: What it was begun on is no longer known.
         InputError: It was another one.
     """
+    try:
+        begun = folder.read_config()
+    except InputError as error:
+        raise DamagedFileError(str(error)) from None
+    if begun.name != config.name:
+        raise InputError(
+            f"{folder.path} holds the run {begun.name}; remove that folder, or name another "
+            "with --runs."
+        )
     same_graph = folder.read_json(names.ENVIRONMENT).get("graph_sha256") == graph_hash
     if not same_graph or folder.read_json(names.SPLIT).get("sha256") != split_hash:
         data = config.data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -67,7 +68,8 @@ class AccuracyTable:
         rows: Methods and ablations.
         facts: Of every data set that is at hand.
         entries: By row and data set; a cell without finished runs is not in it.
-        majority: Test accuracy of always answering the commonest class, by data set.
+        majority: Test accuracy of always answering the commonest class, by data set: the mean
+            over all seeds that some row has there.
         missing: Names of runs that are not finished.
     """
 
@@ -98,14 +100,24 @@ class AccuracyTable:
             return None
         return printed(self.table, row, dataset)
 
-    def ranked(self, dataset: str) -> list[str]:
-        """Methods by test accuracy on a data set, best first; ablations do not take part."""
+    def leaders(self, dataset: str) -> tuple[frozenset[str], frozenset[str]]:
+        """The best methods on a data set by test accuracy, and the second best.
+
+        Other seeds are other splits, so that only methods with the seeds of most of them are
+        compared. Ablations do not take part; what is printed alike is alike.
+        """
         out = {variant.name for variant in ABLATIONS}
-        names = [row.name for row in self.rows if (row.name, dataset) in self.entries]
-        return sorted(
-            (name for name in names if name not in out),
-            key=lambda name: -self.entries[name, dataset].test.mean,
-        )
+        there = {
+            row.name: self.entries[row.name, dataset]
+            for row in self.rows
+            if row.name not in out and (row.name, dataset) in self.entries
+        }
+        counts = Counter(entry.seeds for entry in there.values())
+        usual = max(counts, key=lambda seeds: (counts[seeds], len(seeds)), default=())
+        shown = {n: round(100 * e.test.mean, 2) for n, e in there.items() if e.seeds == usual}
+        values = [*sorted(set(shown.values()), reverse=True), None, None]
+        best, second = (frozenset(n for n, v in shown.items() if v == one) for one in values[:2])
+        return best, second
 
 
 @dataclass(frozen=True)
@@ -136,6 +148,7 @@ class AccuracyTarget:
         majority: dict[str, float] = {}
         missing: list[str] = []
         for dataset in request.datasets:
+            shares: dict[int, float] = {}
             for row in rows:
                 names = [row.config(request, dataset, seed).name for seed in request.seeds]
                 found = [runs[name] for name in names if name in runs]
@@ -143,9 +156,12 @@ class AccuracyTarget:
                 found = [run for run in found if "test" in run.result["scores"]]
                 if found:
                     entries[row.name, dataset] = _entry(found)
-                    majority[dataset] = Spread.of(
-                        [float(run.result["majority_baseline"]) for run in found]
-                    ).mean
+                    shares |= {
+                        run.config.training.seed: float(run.result["majority_baseline"])
+                        for run in found
+                    }
+            if shares:
+                majority[dataset] = Spread.of(list(shares.values())).mean
         return AccuracyTable(
             self.printed or self.name,
             request.split,

@@ -35,7 +35,9 @@ def write_trials(path: Path, plan: Plan, trials: Sequence[FrozenTrial]) -> None:
         scores: list[dict[str, Any]] = trial.user_attrs.get("scores", [])
         spent = [sum(score[key] for score in scores) if scores else "" for key in _SPENT]
         values = [trial.params.get(name, "") for name in names]
-        writer.writerow([trial.number, state, trial.value, *spent, *values, error])
+        # Optuna's value of a pruned trial is its last report, which compares with no other.
+        value = trial.value if state == "complete" else ""
+        writer.writerow([trial.number, state, value, *spent, *values, error])
     write_text(path, stream.getvalue())
 
 

@@ -121,7 +121,8 @@ class TuningStudy:
     def _choose(self, taken: TakenTrial) -> None:
         """Choose parameters; what is random depends on the seed and on the trial's place alone."""
         trials, choices = self.trials(), self.plan.space.choices
-        place = sum("continues" not in t.user_attrs for t in trials if t.number < taken.number)
+        original = int(trials[taken.number].user_attrs.get("folder", taken.number))
+        place = sum("continues" not in t.user_attrs for t in trials if t.number < original)
         chosen: dict[str, Any] = trials[taken.number].system_attrs.get("fixed_params", {})
         if not chosen.keys() >= choices.keys():  # it is no copy of one that was interrupted
             tried = {

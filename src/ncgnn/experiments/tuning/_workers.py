@@ -6,9 +6,7 @@ from contextlib import suppress
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.errors import InputError
-from ncgnn.experiments._local import NO_START
-from ncgnn.experiments._processes import process_context
+from ncgnn.experiments._processes import check_false_start, process_context
 from ncgnn.experiments.tuning._serve import SearchJob, serve
 from ncgnn.experiments.tuning._storage import SearchError
 
@@ -85,8 +83,8 @@ class _Pool:
 
     def _replace(self, code: int, was_ready: bool) -> None:
         """Start a process in place of one that has died."""
-        if code >= 0 and not was_ready:  # no signal has ended it, but the script that it imports
-            raise InputError(NO_START)
+        if not was_ready:
+            check_false_start(code)
         self._deaths += 1
         if self._deaths >= _DEATHS_AT_START:
             raise SearchError(
