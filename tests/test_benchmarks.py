@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import tomllib
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,12 @@ def benchmark(monkeypatch):
 
 
 def record(config, val=0.5, test=0.5):
-    score = {"accuracy": test, "macro_f1": test}
     result = {
-        "scores": {"val": {"accuracy": val}, "test": score},
+        "scores": {
+            "val": {"accuracy": val, "macro_f1": val},
+            "test": {"accuracy": test, "macro_f1": test},
+        },
+        "seed": config.training.seed,
         "majority_baseline": 0.3,
         "epochs": 3,
         "split_sha256": "0" * 64,
@@ -194,6 +198,40 @@ def test_the_combined_table_stands_beside_the_best_printed_number(benchmark, tmp
     assert "squirrel" not in text
 
 
+def test_a_model_without_a_search_is_judged_by_validation(benchmark, monkeypatch):
+    combined = benchmark("combined")
+    runs = {}
+
+    def trained(configs, given):
+        runs.update(kept(record(config, val=0.3, test=0.9) for config in configs))
+
+    monkeypatch.setattr(combined, "keep_missing", trained)
+    monkeypatch.setattr(combined, "stored", lambda: runs)
+    monkeypatch.setattr("ncgnn.data.load", lambda name, data_dir: None)
+    monkeypatch.setattr("ncgnn.experiments.tuning._fresh.seen_share", lambda *given: 0.0)
+    made = combined.make_choice("paper", "actor", "ncgcn", 0, Namespace(data_dir=None))
+    assert (made.value, made.parameters) == (0.3, {})
+    assert {one.config["training"]["seed"] for one in runs.values()} == {100}
+
+
+def test_the_first_tables_show_planned_runs_alone_in_the_order_of_seeds(
+    benchmark, tmp_path, monkeypatch
+):
+    tables, accuracy = benchmark("_accuracy_tables"), benchmark("accuracy")
+    place, row = tmp_path / "kept.jsonl", "ncgcn renormalised"
+    monkeypatch.setattr(tables, "STORE", place)
+    planned = [
+        config
+        for config in accuracy.configs(["photo"])
+        if tables.variant(config.model_dump(mode="json")) == row
+    ]
+    changed = planned[0].training.model_copy(update={"learning_rate": 0.3})
+    other = planned[0].model_copy(update={"training": changed})
+    runs = [record(config) for config in reversed(planned)]
+    write_stored([record(other, test=0.99), *runs], place)
+    assert [one["seed"] for one in tables.stored()[row]["photo"]] == list(range(10))
+
+
 def test_another_search_is_another_choice(benchmark, monkeypatch):
     combined = benchmark("combined")
 
@@ -209,6 +247,9 @@ def test_another_search_is_another_choice(benchmark, monkeypatch):
         assert key() != before
     with monkeypatch.context() as changed:
         changed.setitem(combined.MORE_SEEDS, ("published", GRAPH), (0,))
+        assert key() != before
+    with monkeypatch.context() as changed:
+        changed.setitem(combined.SEEDS, "published", ((0, 1), 5))
         assert key() != before
     assert key() == before
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,6 +10,7 @@ import pytest
 from sweep_cells import tiny_cells
 
 import ncgnn
+from ncgnn.errors import InputError
 from ncgnn.experiments import (
     as_records,
     grid,
@@ -18,11 +20,13 @@ from ncgnn.experiments import (
     sweep,
     write_stored,
 )
+from ncgnn.graph._fingerprint import fingerprint
 from ncgnn.nn import model_names
 from ncgnn.training import RunResult, train_run
 
+SCORE = {"accuracy": 0.5, "macro_f1": 0.4}
 RESULT = {
-    "scores": {"val": {"accuracy": 0.5}, "test": {"accuracy": 0.5}},
+    "scores": {"val": SCORE, "test": SCORE},
     "majority_baseline": 0.1,
     "epochs": 3,
     "split_sha256": "0",
@@ -87,6 +91,28 @@ def test_what_could_not_be_read_is_never_written(tmp_path):
     assert not path.exists()
 
 
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"scores": {"val": SCORE, "test": SCORE | {"accuracy": 7.5}}}, "accuracy on test is 7.5"),
+        ({"scores": {"val": SCORE | {"accuracy": -1.0}}}, "accuracy on val"),
+        ({"scores": {"val": SCORE, "test": {"accuracy": 0.5}}}, "macro_f1"),
+        ({"scores": {"test": SCORE}}, "scores.val"),
+        ({"majority_baseline": "x"}, "majority_baseline is 'x'"),
+        ({"seed": 3}, "seed is not that of its configuration"),
+    ],
+)
+def test_scores_that_cannot_be_are_one_clear_error(tmp_path, changed, words):
+    (record,) = records_of(grid("digits", "mlp"))
+    path = tmp_path / "kept.jsonl"
+    write_stored([record], path)
+    line = vars(record) | {"result": record.result | changed}
+    path.write_text(f"{path.read_text()}{json.dumps(line)}\n")
+    with pytest.raises(InputError, match="line 2") as raised:
+        read_stored(path)
+    assert words in str(raised.value)
+
+
 def test_processes_that_write_at_once_lose_nothing(tmp_path):
     records = records_of(grid("digits", "mlp", seeds=40))
     write_stored(records, tmp_path / "all.jsonl")
@@ -110,3 +136,14 @@ def test_records_of_another_graph_are_told_apart(tmp_path):
     assert (fitting, others) == ([right], [wrong.name])
     assert not file.exists()
     assert unknown.name not in {record.name for record in fitting}
+    # The split may be the same on a graph with other edges.
+    same, other = replace(right, graph=fingerprint(ncgnn.load("digits"))[:10]), "0123456789"
+    assert of_this_graph([same], configs, tmp_path) == ([same], [])
+    assert of_this_graph([replace(right, graph=other)], configs, tmp_path) == ([], [right.name])
+
+
+def test_a_record_tells_its_graph(tmp_path):
+    (run,) = sweep(tiny_cells(["mlp"], (0,), epochs=2), tmp_path).runs
+    (record,) = as_records([run])
+    assert record.graph == fingerprint(ncgnn.load("digits"))[:10]
+    assert len(record.code) == 10

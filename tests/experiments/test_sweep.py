@@ -15,7 +15,7 @@ from sweep_cells import Notes, contents, hopeless_cells, tiny_cells
 import ncgnn
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning
 from ncgnn.experiments import _local, finished_runs, grid, sweep
-from ncgnn.experiments._cell import Cell, work
+from ncgnn.experiments._cell import Cell, failed, work
 from ncgnn.graph._fingerprint import fingerprint
 from ncgnn.training import train_run
 
@@ -116,6 +116,27 @@ def test_another_graph_in_the_same_file_is_noticed(tmp_path):
             (error,) = outcome.failed.values()
             assert "has changed since" in error
             assert [run.config for run in outcome.runs] == others
+
+
+def test_another_run_under_a_cells_name_is_noticed(tmp_path):
+    other, mine = tiny_cells(["mlp", "gcn"], (0,))
+    sweep([other], tmp_path)
+    (tmp_path / other.name).rename(tmp_path / mine.name)
+    with pytest.warns(NcgnnWarning, match="holds another run"):
+        assert not finished_runs([mine], tmp_path)
+    outcome = sweep([mine, other], tmp_path)
+    assert [run.config for run in outcome.runs] == [other]
+    assert f"holds another run, {other.name}" in outcome.failed[tmp_path / mine.name]
+
+
+def test_the_error_of_a_cell_that_another_process_trains_is_not_written(tmp_path):
+    (config,) = tiny_cells(["mlp"], (0,))
+    cell = Cell(config, tmp_path)
+    with cell.folder.lock():
+        assert failed(cell, "no luck").error == "no luck"
+        assert not (cell.folder / "error.json").exists()
+    failed(cell, "no luck")
+    assert (cell.folder / "error.json").exists()
 
 
 def test_a_failure_is_forgotten_when_the_cell_is_trained_after_all(tmp_path):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import json
 import statistics
+from dataclasses import replace
 
 import pytest
 
@@ -17,11 +18,13 @@ from ncgnn.experiments import (
 )
 from ncgnn.experiments._published import printed, published
 from ncgnn.experiments._request import DATASETS
-from ncgnn.experiments.tables._variants import ABLATIONS
+from ncgnn.experiments.tables._variants import ABLATIONS, Variant
 from ncgnn.experiments.tables.accuracy import METHODS
 from ncgnn.nn._catalog import BY_NAME
 from ncgnn.report import as_markdown, paper_grids
-from ncgnn.training import train_run
+from ncgnn.report._grid import Marked
+from ncgnn.report._paper_tables import accuracy_grid
+from ncgnn.training import Spread, train_run
 
 SMALL = {"hidden": 8, "epochs": 4, "learning_rate": 0.05}
 
@@ -94,11 +97,50 @@ def test_numbers_are_those_of_the_runs(made):
     assert table.entries["three-hops", "digits"].seeds == (0,)
 
 
+def with_means(table, **means):
+    """The table with other means of test accuracy, or other seeds beside them."""
+    entries = {}
+    for name, given in means.items():
+        mean, seeds = given if isinstance(given, tuple) else (given, (0, 1))
+        old = table.entries["gcn", "digits"]
+        entries[name, "digits"] = replace(old, test=Spread(mean, 0.1), seeds=seeds)
+    rows = tuple(Variant(name, name, "gcn") for name in means)
+    return replace(table, rows=rows, entries=entries)
+
+
 def test_ablations_do_not_take_part_in_the_ranking(made):
-    ranked = made[3].data.ranked("digits")
-    assert sorted(ranked) == ["gcn", "ncgcn"]
-    means = [made[3].data.entries[name, "digits"].test.mean for name in ranked]
-    assert means == sorted(means, reverse=True)
+    best, second = made[3].data.leaders("digits")
+    assert best | second == {"gcn", "ncgcn"}
+    table = with_means(made[3].data, gcn=0.5, mlp=0.6, **{"three-hops": 0.9})
+    assert table.leaders("digits") == ({"mlp"}, {"gcn"})
+
+
+def test_equal_methods_are_marked_alike(made):
+    table = with_means(made[3].data, a=0.70001, b=0.7, c=0.6, d=0.6, e=0.5)
+    assert table.leaders("digits") == ({"a", "b"}, {"c", "d"})
+    marks = [cell.mark for row in paper_grids_of(table) if isinstance(cell := row[1], Marked)]
+    assert marks == ["best", "best", "second", "second"]
+
+
+def paper_grids_of(table):
+    return [row for row in accuracy_grid(table).rows if row and row[0] in "abcde"]
+
+
+def test_other_seeds_are_other_splits_and_not_ranked(made):
+    table = with_means(made[3].data, a=(0.9, (0,)), b=0.7, c=0.6, d=(0.95, (2, 3)))
+    assert table.leaders("digits") == ({"b"}, {"c"})
+    assert with_means(made[3].data, a=0.9).leaders("digits") == ({"a"}, set())
+
+
+def test_every_seed_counts_once_in_the_majority_class(made):
+    runs, request, cells, _ = made
+    found = finished_runs(cells, runs)
+    shares = {run.config.training.seed: run.result["majority_baseline"] for run in found}
+    assert len(shares) == 2
+    for run in found:
+        run.result["majority_baseline"] = 0.2 + 0.2 * run.config.training.seed
+    table = reproduce("table1", found, request=request).data
+    assert table.majority == {"digits": pytest.approx(0.3)}  # though one row has one seed
 
 
 def test_graph_rows_are_measured(made):
@@ -266,8 +308,10 @@ def test_the_leaderboard_quotes_others_and_runs_ours(tmp_path):
     (config,) = target("leaderboard").cells(request)
     made = reproduce("leaderboard", [train_run(config, tmp_path)], request=request)
     assert made.data.quoted("exphormer", "computers") == (91.47, 0)
-    ours, paper = paper_grids(made)[0].rows[-2:]
+    ours, macro, paper, _, majority = paper_grids(made)[0].rows[-5:]
     assert (ours[0], paper[0]) == ("NCGCN, ours", "  paper")
+    assert (macro[0], majority[0]) == ("  macro-F1", "majority class")
+    assert all(row[1] for row in (ours, macro, majority))
     test = made.data.ours.entries["ncgcn", "digits"].test.mean
     assert ours[1] == f"{100 * test:.2f} (1)"  # not marked: others have splits of their own
 

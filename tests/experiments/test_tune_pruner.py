@@ -10,7 +10,7 @@ from ncgnn.experiments.tuning._place import StudyPlace, quiet
 from ncgnn.experiments.tuning._plan import make_plan
 from ncgnn.experiments.tuning._pruner import MedianAtStep, step_of
 from ncgnn.experiments.tuning._study import TuningStudy
-from ncgnn.experiments.tuning._trial import run_trial
+from ncgnn.experiments.tuning._trial import _Report, run_trial
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +78,47 @@ def test_a_trial_and_its_repetitions_count_once():
     again.set_user_attr("repeats", 3)
     study.tell(again, 0.5)
     assert not is_pruned(study, {(0, 0, 1): 0.1})
+
+
+class Taken:
+    """Hears what is reported of a trial, and finds nothing bad."""
+
+    def __init__(self):
+        self.heard = {}
+
+    def is_bad(self, value, step):
+        self.heard[step] = value
+        return False
+
+
+def test_a_stage_does_not_report_the_best_of_the_one_before():
+    taken = Taken()
+    report = _Report(taken, 0, 1)
+    for phase, value in (("first", 0.9), ("first", 0.8), ("last", 0.2), ("last", 0.3)):
+        report({"phase": phase, "val_accuracy": value})
+    places = [(0, 0, 1), (0, 0, 2), (0, 1, 1), (0, 1, 2)]
+    steps = [step_of(*place) for place in places]
+    assert taken.heard == dict(zip(steps, (0.9, 0.9, 0.2, 0.3), strict=True))
+
+
+def test_a_seed_that_was_finished_before_an_interruption_is_reported_again(tmp_path):
+    settings, search = {"hidden": 8, "epochs": 3}, {"training.learning_rate": [0.01]}
+    plan = make_plan(dataset="digits", model="mlp", settings=settings, search=search, seeds=(0, 1))
+    graph, reports = ncgnn.load("digits"), []
+    for name, ends in (("whole", (99,)), ("broken", (4, 99))):  # 4 is within the second seed
+        study, seen = TuningStudy(plan, StudyPlace(tmp_path / name, "s"), 1), []
+        for last in ends:
+
+            def stop(last=last, seen=seen):
+                seen.append(1)
+                return len(seen) > last
+
+            run_trial(study, study.take(), graph, stop=stop)
+        reports.append(study.trials()[-1].intermediate_values)
+        assert study.trials()[-1].state.name == "COMPLETE"
+    assert len(study.trials()) == 2
+    assert len(reports[0]) == 6
+    assert reports[0] == reports[1]
 
 
 def test_a_trial_reports_its_best_by_seed_and_stage(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from optuna.trial import TrialState
 import ncgnn
 from ncgnn._locks import take_lock
 from ncgnn.errors import InputError
+from ncgnn.experiments.tuning._files import write_trials
 from ncgnn.experiments.tuning._journal import mend_journal
 from ncgnn.experiments.tuning._place import StudyPlace, quiet
 from ncgnn.experiments.tuning._plan import make_plan
@@ -192,6 +194,42 @@ def test_an_interrupted_search_takes_the_same_course(tmp_path):
             broken = open_study(tmp_path / "b", total=99)
         again.append(complete(broken, value))
     assert again == course
+
+
+def test_a_trial_that_dies_before_its_choice_is_chosen_as_it_would_have_been(tmp_path):
+    values = [0.1, 0.5, 0.3, 0.7, 0.2, 0.4] * 3
+    straight = open_study(tmp_path / "a", total=99)
+    course = [complete(straight, value) for value in values]
+    broken = open_study(tmp_path / "b", total=99)
+    again = []
+    for place, value in enumerate(values):
+        if place in (3, 13):
+            TakenTrial(broken._study, broken.place).close()  # without parameters
+        again.append(complete(broken, value))
+    assert again == course
+
+
+def test_a_trial_that_ends_between_two_looks_is_not_dead(tmp_path):
+    study = open_study(tmp_path)
+    taken = study.take()
+    seen = study.trials()[taken.number]
+    taken.complete(0.5, scores(0.5))
+    assert not study._is_dead(seen)
+    lost = study.take()
+    lost.close()
+    assert study._is_dead(study.trials()[lost.number])
+
+
+def test_pruned_trials_have_no_value_in_the_table(tmp_path):
+    study = open_study(tmp_path)
+    complete(study, 0.8)
+    taken = study.take()
+    taken.is_bad(0.95, 1)
+    taken.prune()
+    write_trials(tmp_path / "trials.csv", study.plan, study.trials())
+    with (tmp_path / "trials.csv").open() as stream:
+        rows = [(row["state"], row["val_accuracy"]) for row in csv.DictReader(stream)]
+    assert rows == [("complete", "0.8"), ("pruned", "")]
 
 
 def test_no_more_trials_than_wanted(tmp_path):

@@ -131,7 +131,9 @@ def test_a_damaged_checkpoint_is_reported_and_training_starts_anew(undisturbed, 
     assert contents(result.folder) == contents(undisturbed.folder)
 
 
-@pytest.mark.parametrize("name", ["weights.safetensors", "metrics.jsonl", "result.json"])
+@pytest.mark.parametrize(
+    "name", ["weights.safetensors", "metrics.jsonl", "result.json", "timing.json"]
+)
 def test_a_damaged_finished_run_is_detected_and_trained_again(undisturbed, tmp_path, name):
     first = train_run(tiny_config(), tmp_path)
     path = first.folder / name
@@ -144,6 +146,24 @@ def test_a_damaged_finished_run_is_detected_and_trained_again(undisturbed, tmp_p
         again = train_run(tiny_config(), tmp_path)
     assert again.fresh
     assert contents(again.folder) == contents(undisturbed.folder)
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_folder_that_holds_another_run_is_not_taken_for_this_one(tmp_path, finished):
+    other, mine = tiny_config("mlp"), tiny_config("gcn")
+    if finished:
+        train_run(other, tmp_path)
+    else:
+        with pytest.raises(InterruptedRunError):
+            train_run(other, tmp_path, on_epoch=interrupt_at(3), checkpoint_seconds=0)
+    (tmp_path / other.name).rename(tmp_path / mine.name)
+    before = contents(tmp_path / mine.name) if finished else None
+    for _ in range(2):
+        with pytest.raises(InputError, match=f"holds another run, {other.name}"):
+            train_run(mine, tmp_path)
+        assert RunFolder(tmp_path / mine.name).read_config() == other
+    if finished:
+        assert contents(tmp_path / mine.name) == before
 
 
 def test_a_graph_that_changed_is_not_silently_continued_on(tmp_path):

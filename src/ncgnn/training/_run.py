@@ -90,6 +90,9 @@ def train_run(
             finished = _finished(folder, config, graph)
             if finished is not None:
                 return finished
+        elif (folder / names.CONFIG).is_file():
+            with suppress(DamagedFileError):  # then it starts anew
+                _check_same_config(folder, config)
         with _kept_error(folder, config):
             job = _Job(config, folder, graph, checkpoint_seconds)
             (folder / names.ERROR).unlink(missing_ok=True)  # of an earlier try
@@ -272,15 +275,7 @@ def check_same_run(folder: RunFolder, config: RunConfig, graph_hash: str, split_
         DamagedFileError: What it was begun on is no longer known.
         InputError: It was another one.
     """
-    try:
-        begun = folder.read_config()
-    except InputError as error:
-        raise DamagedFileError(str(error)) from None
-    if begun.name != config.name:
-        raise InputError(
-            f"{folder.path} holds the run {begun.name}; remove that folder, or name another "
-            "with --runs."
-        )
+    _check_same_config(folder, config)
     same_graph = folder.read_json(names.ENVIRONMENT).get("graph_sha256") == graph_hash
     if not same_graph or folder.read_json(names.SPLIT).get("sha256") != split_hash:
         data = config.data
@@ -288,6 +283,18 @@ def check_same_run(folder: RunFolder, config: RunConfig, graph_hash: str, split_
         raise InputError(
             f"{what} has changed since {folder.path} was begun; remove that folder, "
             "or name another with --runs."
+        )
+
+
+def _check_same_config(folder: RunFolder, config: RunConfig) -> None:
+    try:
+        begun = folder.read_config()
+    except InputError as error:
+        raise DamagedFileError(str(error)) from None
+    if begun.name != config.name:
+        raise InputError(
+            f"{folder.path} holds another run, {begun.name}; move it away, or name another folder "
+            "with --runs."
         )
 
 
