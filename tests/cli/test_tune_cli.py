@@ -45,6 +45,8 @@ def test_a_table_says_what_was_found(tuned):
         "validation in the search, seed 0",
         "validation, fresh seeds 1, 2",
         "test, fresh seeds 1, 2",
+        "test macro-F1, fresh seeds 1, 2",
+        "majority class, fresh seeds 1, 2",
         "±",
         "4 complete, 0 pruned, 0 failed",
     ):
@@ -99,6 +101,7 @@ def test_a_failed_run_is_tried_once_more_if_wanted(tuned, tmp_path):
         ([], "--dataset"),
         (["--dataset", "digitz"], "digits"),
         (["--dataset", "digits", "--model", "ncgc"], "ncgcn"),
+        (["--dataset", "digits", "--model", "ncgcn,gcn"], "about one model"),
         (["--dataset", "digits", "--set", "foo=1"], "ncgcn: foo: there is no such option"),
         (["--dataset", "digits", "--set", "seed=1", "--seeds", "2"], "contradict"),
         (["--dataset", "digits", "--evaluate-seeds", "-2"], "--evaluate-seeds"),

@@ -21,8 +21,9 @@ from ncgnn.experiments import (
     results_table,
     write_stored,
 )
-from ncgnn.experiments._results import uneven_efforts
+from ncgnn.experiments._compared import uneven_efforts, without_pairs
 from ncgnn.report import results_columns, results_grids
+from ncgnn.report._results_tables import short_names
 from ncgnn.training import train_run
 from ncgnn.training._config import config_sha256
 
@@ -285,3 +286,38 @@ def test_uneven_comparisons_are_told():
     averaged.config["training"]["averaging"] = 0.9
     rows = results_table([averaged, record("b", 0)], against="b")
     assert uneven_efforts(rows) == ["d and b on digits differ in averaging (0.9 and 0.0)"]
+
+
+def test_runs_on_other_contents_of_a_file_do_not_share_a_row():
+    old = [replace(record(seed=seed, test=0.9), graph="aaaa") for seed in (0, 1)]
+    new = [replace(record(seed=seed, test=0.1), graph="bbbb") for seed in (2, 3, 4)]
+    elsewhere = replace(record(dataset="other"), graph="cccc")
+    rows = results_table([*old, *new, elsewhere])
+    shown = [(row.dataset, row.label, list(row.records)) for row in rows]
+    assert shown == [
+        ("digits", "gcn", [2, 3, 4]),
+        ("digits", "gcn graph=aaaa", [0, 1]),
+        ("other", "gcn", [0]),
+    ]
+    # What is unknown of one graph is not taken for another.
+    unknown = [replace(one, graph="") for one in old]
+    assert [list(row.records) for row in results_table([*unknown, *new])] == [[0, 1, 2, 3, 4]]
+
+
+def test_rows_without_common_seeds_are_told():
+    rows = results_table([record("a", 0), record("b", 1), record("c", 1)], against="b")
+    (sentence,) = without_pairs(rows, "b")
+    assert sentence.startswith("a on digits has no seed and split in common with b")
+    assert "it has seed 0" in sentence
+    other = results_table([record("a", dataset="else"), record("b", 1)], against="b")
+    assert without_pairs(other, "b") == []
+
+
+def test_files_of_one_name_are_told_apart():
+    names = short_names(["/x/a/g.npz", "/x/b/g.npz", "/x/b/h.npz", "digits", "/x/b/g.npz"])
+    assert names == {
+        "/x/a/g.npz": "a/g.npz",
+        "/x/b/g.npz": "b/g.npz",
+        "/x/b/h.npz": "h.npz",
+        "digits": "digits",
+    }

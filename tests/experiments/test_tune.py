@@ -220,6 +220,22 @@ def test_a_changed_graph_is_another_study(tmp_path):
     assert len(list(tmp_path.glob("tune-g-mlp-*"))) == 2
 
 
+def test_runs_on_another_graph_of_that_name_are_noticed_before_the_search(tmp_path):
+    file = tmp_path / "g.npz"
+    options = {"trials": 1, "settings": QUICK, "evaluate_seeds": 1, "workers": 1}
+    ncgnn.save(ncgnn.generate(100, 300, classes=2, features=4, seed=1), file)
+    first = tune(str(file), "mlp", runs=tmp_path / "runs", **options)
+    assert (first.fresh, len(first.runs)) == ((1,), 1)
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / "g.npz"  # has the same name, but is another file
+    for path in (file, other):
+        ncgnn.save(ncgnn.generate(100, 300, classes=2, features=4, seed=2), path)
+    with pytest.raises(InputError, match=f"g.npz has changed since .*{first.runs[0].folder.name}"):
+        tune(str(file), "mlp", runs=tmp_path / "runs", **options)
+    assert len(list((tmp_path / "runs").glob("tune-*"))) == 1
+    assert len(tune(str(other), "mlp", runs=tmp_path / "runs", **options).runs) == 1
+
+
 def test_when_every_trial_fails_the_error_says_why(small, tmp_path):
     hopeless = {"search": {"training.learning_rate": [1e30]}}
     message = r"no trial has come to its end.*--retry-failed tries again.*in epoch 0; lower"
@@ -299,7 +315,7 @@ def test_a_bad_trial_is_pruned(small, tmp_path):
     assert result.state.done == 14
     pruned = [row for row in rows(result.folder) if row["state"] == "pruned"]
     assert "1e-09" in {row["training.learning_rate"] for row in pruned}
-    assert all(float(row["val_accuracy"]) < result.value for row in pruned)
+    assert {row["val_accuracy"] for row in pruned} == {""}
     assert result.parameters["training.learning_rate"] > 0.01
 
 

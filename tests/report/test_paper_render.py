@@ -13,8 +13,8 @@ from ncgnn.report._paper_render import _runs
 @pytest.mark.parametrize(
     ("models", "missing", "said"),
     [
-        (("gcn",), (), "Stratified split, seed 0, 3"),
-        (("gcn",), ("a run",), "Stratified split, seed 0, 3; missing runs: 1"),
+        (("gcn",), (), "Stratified split, seeds 0, 3"),
+        (("gcn",), ("a run",), "Stratified split, seeds 0, 3; missing runs: 1"),
         ((), ("a data set",), ""),
     ],
 )

@@ -93,11 +93,17 @@ def reproduce(
 
     The same command may be given as often as you like: finished runs are never trained again.
     """
-    from ncgnn.experiments import is_timed, read_stored, request_for, targets
+    from ncgnn.experiments import is_timed, read_stored, request_for, takes_stored, targets
 
     if name is None:
+        if any(one is not None for one in (datasets, models, settings, seeds, split, stored)):
+            raise InputError(f"name a table or figure: {', '.join(NAMES)}.")
         _list(targets())
         return
+    if "," in name:
+        raise InputError(f"{name} names several; make one table or figure at a time.")
+    if stored and not takes_stored(name):
+        raise InputError(f"{name} needs more of its runs than scores; leave --stored out.")
     free_folder(out)
     _check_alone(name, workers, address)
     kept = [record for path in stored or [] for record in read_stored(path)]
@@ -146,7 +152,7 @@ def _made(
 ) -> tuple[Reproduction, bool]:
     """The table or figure, after training what is missing; and whether any run failed."""
     from ncgnn.cli._sweep import leave_if_stopped, run_cells
-    from ncgnn.experiments import finished_runs, of_this_graph, takes_stored, target
+    from ncgnn.experiments import finished_runs, is_timed, of_this_graph, takes_stored, target
     from ncgnn.experiments import reproduce as make
     from ncgnn.training import RunFolder
 
@@ -173,6 +179,12 @@ def _made(
     else:
         outcome = run_cells(cells, runs, data_dir=request.data_dir, **options)
         leave_if_stopped(outcome, runs)
+        if is_timed(name) and (old := sum(not run.fresh for run in outcome.runs)):
+            print(
+                f"note: {old} runs were found finished; their times are of when they were trained, "
+                "and compare only if the machine was quiet then. --runs names another folder.",
+                file=sys.stderr,
+            )
         found, failed = outcome.runs, bool(outcome.failed)
     return make(name, found, request=request, absent=absent, stored=stored), failed
 
@@ -204,6 +216,8 @@ def _show(made: Reproduction, out: Path, *, quiet: bool) -> None:
         print(f"missing runs: {len(made.data.missing)}", file=sys.stderr)
         for run in made.data.missing[:20]:
             print(f"  {run}", file=sys.stderr)
+        if len(made.data.missing) > 20:
+            print(f"  … and {len(made.data.missing) - 20} more; --json lists all", file=sys.stderr)
 
 
 def _list(known: list[str]) -> None:

@@ -67,7 +67,7 @@ def results(
 ) -> None:
     """Show finished runs: mean ± deviation over seeds, per model, data set and split family."""
     from ncgnn.experiments import results_table, write_stored
-    from ncgnn.experiments._results import uneven_efforts
+    from ncgnn.experiments._compared import uneven_efforts, without_pairs
 
     if out is not None:
         check_format(free_path(out, force))
@@ -81,7 +81,8 @@ def results(
         print_json({"rows": _plain(rows), "problems": {str(p): t for p, t in problems.items()}})
     else:
         _print(rows)
-    for sentence in uneven_efforts(rows):
+    alone = [] if against is None else without_pairs(rows, against)
+    for sentence in (*uneven_efforts(rows), *alone):
         print(f"note: {sentence}", file=sys.stderr)
     if out is not None:
         export(rows, out.expanduser())

@@ -27,6 +27,7 @@ from ncgnn.cli._options import (
     table_console,
     whole_numbers,
 )
+from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     from ncgnn.experiments.tuning._result import TuneResult
@@ -85,6 +86,8 @@ def tune(
     """
     from ncgnn.cli._tune_output import tune_notes, tune_table, tune_tree
 
+    if model is not None and "," in model:
+        raise InputError(f"--model is {model}; a search is about one model.")
     result = _search(
         dataset=dataset,
         model=model,

@@ -85,14 +85,16 @@ def tune_tree(result: TuneResult) -> dict[str, Any]:
 
 def tune_notes(result: TuneResult, data_dir: Path | None) -> Iterator[str]:
     """What a person should know beside the table."""
+    from ncgnn.training._folder import ERROR
+
     command = f"ncgnn train --config {result.folder / 'best.toml'} --runs {result.folder.parent}"
-    fresh = [run.config.training.seed for run in result.runs]
+    fresh = list(result.fresh)
     if fresh:  # those of the search were lucky
         command += f" --seeds {','.join(map(str, fresh))}{',' if len(fresh) == 1 else ''}"
     if data_dir is not None:
         command += f" --data-dir {data_dir}"
     yield f"The study is in {result.folder}; '{command}' trains the best parameters."
-    if result.seen:
+    if result.seen and result.runs:
         yield (
             f"note: {result.seen:.0%} of the test nodes of the fresh splits were training or "
             "validation nodes in the search, so the parameters (not the weights) were chosen with "
@@ -109,5 +111,5 @@ def tune_notes(result: TuneResult, data_dir: Path | None) -> Iterator[str]:
         yield f"{left} trials are left; the same command goes on."
     for path, error in result.failed.items():
         yield f"failed: {path}: {error}"
-    if result.failed:
+    if any((path / ERROR).is_file() for path in result.failed):
         yield "--retry-failed tries failed runs once more."

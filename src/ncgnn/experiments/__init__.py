@@ -12,13 +12,14 @@ if TYPE_CHECKING:
         Reproduction,
         is_timed,
         reproduce,
-        request_for,
         takes_stored,
         target,
         targets,
     )
     from ncgnn.experiments._request import Request, Target
-    from ncgnn.experiments._results import Row, results_table
+    from ncgnn.experiments._requesting import request_for
+    from ncgnn.experiments._results import results_table
+    from ncgnn.experiments._rows import Row
     from ncgnn.experiments._significance import Difference, paired_test
     from ncgnn.experiments._stored import of_this_graph, read_stored, write_stored
     from ncgnn.experiments._sweep import SweepResult, finished_runs, sweep
@@ -61,11 +62,12 @@ _MODULES = {
     "_records": ("Record", "as_records", "read_runs"),
     "_stored": ("of_this_graph", "read_stored", "write_stored"),
     "_reproduce": (
-        *("Reproduction", "is_timed", "reproduce", "request_for", "takes_stored"),
-        *("target", "targets"),
+        *("Reproduction", "is_timed", "reproduce", "takes_stored", "target", "targets"),
     ),
     "_request": ("Request", "Target"),
-    "_results": ("Row", "results_table"),
+    "_requesting": ("request_for",),
+    "_results": ("results_table",),
+    "_rows": ("Row",),
     "_significance": ("Difference", "paired_test"),
     "tuning._result": ("TuneResult", "TuneWatcher"),
     "tuning._tune": ("tune",),

@@ -38,7 +38,8 @@ def read_stored(path: Path | str) -> list[Record]:
             record = _record(json.loads(line))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(
-                f"{path}, line {number}: is no record of a run ({error!r}); remove the line."
+                f"{path}, line {number}: is no record of a run ({error!r}). If the file is one of "
+                "'ncgnn results --add-to', remove the line; else name another."
             ) from None
         found[record.name] = record
     return list(found.values())

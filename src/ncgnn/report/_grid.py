@@ -78,6 +78,7 @@ def as_latex(grid: Grid) -> str:
     styles = {"": "%s", "best": r"\textbf{%s}", "second": r"\underline{%s}"}
     columns = "l" * grid.left + "r" * (len(grid.head) - grid.left)
     lines = [
+        r"% \usepackage{booktabs}",
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{_latex(grid.title)}}}",
@@ -114,4 +115,6 @@ def _latex(text: str) -> str:
     special = {"\\": r"\textbackslash{}", "±": r"$\pm$", "−": "$-$", "–": "--", "≤": r"$\leq$"}
     special |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
     special |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", "α": r"$\alpha$"}
-    return "".join(special.get(sign, sign) for sign in text)
+    inside = text.lstrip(" ")
+    indent = r"\quad " if len(inside) < len(text) else ""
+    return indent + "".join(special.get(sign, sign) for sign in inside)

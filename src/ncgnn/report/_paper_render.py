@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ncgnn._files import write_text
+from ncgnn.experiments._requesting import decided_by_rows
+from ncgnn.report import _appendix_tables as appendix
 from ncgnn.report import _paper_tables as tables
 from ncgnn.report._figures import save_figure
 from ncgnn.report._grid import Grid, as_latex, as_markdown
@@ -27,8 +29,8 @@ _GRIDS: dict[str, tuple[Callable[[Any], Grid], ...]] = {
     "classic-uniform": _ACCURACY,
     "classic-published": _ACCURACY,
     "leaderboard": (tables.leaderboard_grid,),
-    "duplication": (tables.duplication_grid,),
-    "efficiency": (tables.efficiency_grid,),
+    "duplication": (appendix.duplication_grid,),
+    "efficiency": (appendix.efficiency_grid,),
 }
 
 
@@ -43,7 +45,11 @@ def paper_grids(made: Reproduction) -> list[Grid]:
 
 def _settings(made: Reproduction) -> str:
     """Options by which the runs differ from what the table or figure shows by itself."""
-    said = ", ".join(f"{key}={json.dumps(value)}" for key, value in made.request.settings)
+    partly = decided_by_rows(made)
+    said = ", ".join(
+        f"{key}={json.dumps(value)}{' where a row is not about it' if key in partly else ''}"
+        for key, value in made.request.settings
+    )
     return f"With {said}." if said else ""
 
 
@@ -51,17 +57,19 @@ def _runs(made: Reproduction) -> str:
     """Split family and seeds of the runs that a figure rests on; nothing if it needs none."""
     if not made.target.models:
         return ""
-    seeds = ", ".join(str(seed) for seed in made.request.seeds)
+    several = "s" if len(made.request.seeds) > 1 else ""
+    seeds = f"seed{several} {', '.join(str(seed) for seed in made.request.seeds)}"
     lacking = len(made.data.missing)
     without = f"; missing runs: {lacking}" if lacking else ""
-    return f"{made.request.split.capitalize()} split, seed {seeds}{without}"
+    return f"{made.request.split.capitalize()} split, {seeds}{without}"
 
 
 def paper_figure(made: Reproduction) -> Figure:
     """The figure of a reproduction."""
     from ncgnn.report import _paper_figures as figures
 
-    with footnote(". ".join(filter(None, (_runs(made), _settings(made))))):
+    warm = "The first run of a process takes longer" if made.target.name == "time" else ""
+    with footnote(". ".join(filter(None, (_runs(made), warm, _settings(made))))):
         return figures.DRAWN[made.target.name](made.data)
 
 

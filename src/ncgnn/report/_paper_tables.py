@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ncgnn.experiments._published import printed
 from ncgnn.report._grid import Grid, Marked
 from ncgnn.report._results_tables import percent
 
 if TYPE_CHECKING:
     from ncgnn.experiments._published import Printed
     from ncgnn.experiments.tables.accuracy import AccuracyTable, Entry
-    from ncgnn.experiments.tables.duplication import DuplicationTable
-    from ncgnn.experiments.tables.efficiency import EfficiencyTable
     from ncgnn.experiments.tables.leaderboard import LeaderboardTable
 
 Line = tuple[str | Marked, ...]
-_EARLIER_RELEASE = (
+#: Said where the paper's numbers are of other graphs than ours.
+EARLIER_RELEASE = (
     "The paper's filtered graphs are an earlier release, with 864 (Chameleon) and 2,205 (Squirrel) "
     "nodes, so what stands beside it there is measured on another graph."
 )
@@ -26,10 +26,10 @@ def accuracy_grid(table: AccuracyTable) -> Grid:
     lines: list[Line] = [*_graph_lines(table), ()] if table.facts else []
     for row in table.rows:
         lines.append((row.title, *(_cell(table, row.name, name) for name in table.datasets)))
-        printed = [table.paper(row.name, name) for name in table.datasets]
-        if any(value is not None for value in printed):
+        beside = [table.paper(row.name, name) for name in table.datasets]
+        if any(value is not None for value in beside):
             whose = "  published" if table.table == "classic" else "  paper"
-            lines.append((whose, *(_printed(value) for value in printed)))
+            lines.append((whose, *(printed_text(value) for value in beside)))
     lines += [(), _majority_line(table)]
     most = _most_seeds(table)
     notes = [
@@ -42,7 +42,7 @@ def accuracy_grid(table: AccuracyTable) -> Grid:
     if table.table != "classic" and any(
         table.paper(row.name, name) is not None for row in table.rows for name in filtered
     ):
-        notes.append(_EARLIER_RELEASE)
+        notes.append(EARLIER_RELEASE)
     return Grid(
         f"{table.table}, {table.split} split", ("", *table.datasets), tuple(lines), tuple(notes)
     )
@@ -69,9 +69,19 @@ def _graph_lines(table: AccuracyTable) -> list[Line]:
         ("classes", *("" if f is None else str(f.classes) for f in facts)),
         ("nodes", *("" if f is None else f"{f.nodes:,}" for f in facts)),
         ("NH", *("" if f is None else f"{f.nh:.2f}" for f in facts)),
+        *_printed_facts(table, "nh"),
         ("NC (k=1)", *("" if f is None else f"{f.nc[0]:.2f}" for f in facts)),
+        *_printed_facts(table, "nc-1"),
         ("NC (k=2)", *("" if f is None else f"{f.nc[1]:.2f}" for f in facts)),
+        *_printed_facts(table, "nc-2"),
     ]
+
+
+def _printed_facts(table: AccuracyTable, row: str) -> list[Line]:
+    """What the paper prints of the graphs, which do not depend on splits."""
+    values = [printed("graphs", row, name) for name in table.datasets]
+    shown = table.table == "table1" and any(value is not None for value in values)
+    return [("  paper", *(printed_text(value) for value in values))] if shown else []
 
 
 def _majority_line(table: AccuracyTable) -> Line:
@@ -104,7 +114,8 @@ def _most_seeds(table: AccuracyTable) -> int:
     return max((len(entry.seeds) for entry in table.entries.values()), default=0)
 
 
-def _printed(value: Printed | None) -> str:
+def printed_text(value: Printed | None) -> str:
+    """A printed number; nothing where there is none."""
     if value is None or isinstance(value, str):
         return value or ""
     mean, deviation = value
@@ -117,57 +128,18 @@ def leaderboard_grid(table: LeaderboardTable) -> Grid:
 
     ours = table.ours
     lines: list[Line] = [
-        (BY_NAME[name].title, *(_printed(table.quoted(name, d)) for d in ours.datasets))
+        (BY_NAME[name].title, *(printed_text(table.quoted(name, d)) for d in ours.datasets))
         for name in table.others
+        if any(table.quoted(name, dataset) is not None for dataset in ours.datasets)
     ]
     lines.append(())
     for row in ours.rows:
         lines.append((f"{row.title}, ours", *(_counted(ours, row.name, d) for d in ours.datasets)))
         lines.append(("  macro-F1", *(_macro(ours, row.name, d) for d in ours.datasets)))
-        lines.append(("  paper", *(_printed(ours.paper(row.name, d)) for d in ours.datasets)))
+        lines.append(("  paper", *(printed_text(ours.paper(row.name, d)) for d in ours.datasets)))
     lines += [(), _majority_line(ours)]
     notes = (
         "Others as their authors report, with splits of their own, so that nothing is ranked; ours "
         "by runs, with the number of seeds in brackets.",
     )
     return Grid(f"leaderboard, our {ours.split} split", ("", *ours.datasets), tuple(lines), notes)
-
-
-def duplication_grid(table: DuplicationTable) -> Grid:
-    """Shares of twins, ours and the paper's."""
-    titles = {"neighbours": "same neighbours and label", "features": "same features and label"}
-    lines: list[Line] = []
-    for kind, title in titles.items():
-        rates = [table.rates[kind, name] for name in table.datasets]
-        lines.append((title, *("" if r != r else f"{100 * r:.2f}" for r in rates)))
-        lines.append(("  paper", *(_printed(table.paper(kind, d)) for d in table.datasets)))
-    notes = ("Nodes beyond the first of each kind, in percent of all.",)
-    return Grid("duplication", ("", *table.datasets), tuple(lines), notes)
-
-
-def efficiency_grid(table: EfficiencyTable) -> Grid:
-    """Time per epoch and per run, and multiples of GCN beside the paper's."""
-    lines: list[Line] = []
-    for dataset in table.datasets:
-        for row in table.rows:
-            cost = table.costs.get((row.name, dataset))
-            if cost is None:
-                continue
-            ours, paper = table.multiple(row.name, dataset), table.paper_multiple(row.name, dataset)
-            lines.append(
-                (
-                    dataset,
-                    row.title,
-                    f"{1000 * cost.epoch.mean:.1f}",
-                    f"{cost.run.mean:.1f}",
-                    "" if ours is None else f"{ours:.2f}",
-                    "" if paper is None else f"{paper:.2f}",
-                )
-            )
-    head = ("data set", "method", "ms per epoch", "s per run", "× GCN", "× GCN, paper")
-    notes = (
-        "Per epoch: the median of each run. Per run: all of its training; the first run of a "
-        "process takes longer. Times hold for this machine and load; multiples of GCN compare "
-        "better.",
-    )
-    return Grid(f"efficiency, {table.size}", head, tuple(lines), notes, left=2)

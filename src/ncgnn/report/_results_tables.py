@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ncgnn.report._grid import Grid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -62,19 +63,34 @@ def _grid(split: str, rows: Sequence[Row]) -> Grid:
             "known of the splits."
         )
     lines: list[tuple[str, ...]] = []
-    before = rows[0].dataset
+    before, called = rows[0].dataset, short_names([row.dataset for row in rows])
     for row in rows:
         if row.dataset != before:
             lines.append(())
         before = row.dataset
-        lines.append((*_cells(row), *([_difference(row)] if compared else [])))
+        cells = _cells(row, called[row.dataset])
+        lines.append((*cells, *([_difference(row)] if compared else [])))
     title = f"Finished runs, {split} split"
     return Grid(title, tuple(head), tuple(lines), tuple(notes), left=2)
 
 
-def _cells(row: Row) -> list[str]:
+def short_names(datasets: Iterable[str]) -> dict[str, str]:
+    """The ends of paths, as long as it takes to tell them apart."""
+    paths = {name: Path(name).parts for name in datasets}
+    names: dict[str, str] = {}
+    for name, parts in paths.items():
+        others = [one for one in paths.values() if one != parts]
+        length = next(
+            (n for n in range(1, len(parts)) if all(one[-n:] != parts[-n:] for one in others)),
+            len(parts),
+        )
+        names[name] = str(Path(*parts[-length:])) if parts else name
+    return names
+
+
+def _cells(row: Row, dataset: str) -> list[str]:
     return [
-        row.dataset.rsplit("/", 1)[-1],
+        dataset,
         row.label,
         f"{len(row.records)}{'‡' if len(row.codes) > 1 else ''}",
         percent(row.spread("val")),

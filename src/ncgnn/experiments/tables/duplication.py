@@ -58,6 +58,7 @@ class DuplicationTarget:
     datasets: tuple[str, ...] = (*DATASETS, "chameleon", "squirrel")
     models: tuple[str, ...] = ()
     kind: Literal["table", "figure"] = "table"
+    options: frozenset[str] = frozenset()
 
     def cells(self, request: Request) -> list[RunConfig]:
         """No runs are needed."""

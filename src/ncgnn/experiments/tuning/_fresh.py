@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import glob
 from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from ncgnn.data import Split
     from ncgnn.graph import Graph
-    from ncgnn.training import DataConfig
+    from ncgnn.training import DataConfig, RunConfig
 
 
 def fresh_seeds(used: tuple[int, ...], wanted: int | Sequence[int]) -> tuple[int, ...]:
@@ -57,3 +59,34 @@ def seen_share(
     tests = [drawn(seed).test for seed in fresh]
     nodes = np.concatenate(tests) if tests else np.empty(0, dtype=np.int64)
     return float(known[nodes].mean()) if nodes.size else None
+
+
+def check_fresh_runs(runs: Path, configs: Iterable[RunConfig], graph: Graph) -> None:
+    """Complain before a search of runs on another graph of that name, which its own would meet.
+
+    Args:
+        runs: Folder of all runs.
+        configs: Runs of the fresh seeds with some of the parameters.
+        graph: The graph.
+
+    Raises:
+        InputError: Names such a run.
+    """
+    from ncgnn.graph._fingerprint import fingerprint
+    from ncgnn.training import RunFolder
+    from ncgnn.training._folder import ENVIRONMENT
+
+    now = fingerprint(graph)
+    for config in configs:
+        for path in sorted(runs.glob(f"{glob.escape(config.name.rpartition('-')[0])}-*")):
+            run = RunFolder(path)
+            try:
+                then = run.read_json(ENVIRONMENT).get("graph_sha256")
+                same_name = run.read_config().data.dataset == config.data.dataset
+            except InputError:  # a damaged run is trained again
+                continue
+            if same_name and then != now:
+                raise InputError(
+                    f"{config.data.dataset} has changed since {path} was trained, and runs of this "
+                    "search would have such names; name another folder with --runs."
+                )

@@ -34,6 +34,7 @@ class TuneResult:
         state: How many trials there were, and how they ended.
         seen: Share of the test nodes of the fresh seeds' splits that were training or validation
             nodes of a tuning seed's split; None without fresh seeds or test nodes.
+        fresh: The fresh seeds.
         runs: The winner's runs with fresh seeds.
         failed: The error of every such run that failed, by its folder.
     """
@@ -45,5 +46,6 @@ class TuneResult:
     value: float
     state: SearchState
     seen: float | None
+    fresh: tuple[int, ...]
     runs: tuple[RunResult, ...]
     failed: dict[Path, str]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ncgnn.errors import InputError
 from ncgnn.experiments._engine import default_workers
 from ncgnn.experiments._sweep import sweep
-from ncgnn.experiments.tuning._fresh import fresh_seeds, seen_share
+from ncgnn.experiments.tuning._fresh import check_fresh_runs, fresh_seeds, seen_share
 from ncgnn.experiments.tuning._place import StudyPlace, quiet
 from ncgnn.experiments.tuning._plan import Plan, make_plan
 from ncgnn.experiments.tuning._result import TuneResult, TuneWatcher
@@ -122,6 +122,7 @@ def tune(
         value=float(best.value or 0.0),
         state=state,
         seen=seen,
+        fresh=fresh,
         runs=evaluated.runs,
         failed=evaluated.failed,
     )
@@ -159,6 +160,7 @@ def _open(
     places = [(config.data.dataset, config.data.split, config.split_seed) for config in configs]
     splits = [trainable_split(graph, *place).sha256 for place in places]
     seen = seen_share(graph, plan.first.data, plan.seeds, fresh)
+    check_fresh_runs(root, [plan.config(plan.space.first, seed) for seed in fresh], graph)
     name = plan.study_name(fingerprint(graph), splits)
     study = TuningStudy(plan, StudyPlace(root / name, name, storage), trials)
     study.adopt()
@@ -173,8 +175,9 @@ def _search(
     timeout: float | None,
     watcher: TuneWatcher,
 ) -> None:
-    from ncgnn.experiments.tuning._files import TRIALS, write_trials
+    from ncgnn.experiments.tuning._files import BEST, TRIALS, write_best, write_trials
     from ncgnn.experiments.tuning._serve import SearchJob
+    from ncgnn.experiments.tuning._state import best_of
     from ncgnn.experiments.tuning._workers import search
 
     end = None if timeout is None else time.monotonic() + timeout
@@ -190,14 +193,16 @@ def _search(
             )
     finally:
         study.tidy()
-        write_trials(study.place.folder / TRIALS, study.plan, study.trials())
+        folder, trials = study.place.folder, study.trials()
+        write_trials(folder / TRIALS, study.plan, trials)
+        if (best := best_of(trials)) is not None:
+            write_best(folder / BEST, study.plan, best, study.state().in_words)
     if watcher.stop():
         raise KeyboardInterrupt
 
 
 def _best(study: TuningStudy, timeout: float | None) -> FrozenTrial:
-    """The best trial, written to the study's folder."""
-    from ncgnn.experiments.tuning._files import BEST, write_best
+    """The best trial."""
     from ncgnn.experiments.tuning._state import best_of, failed_trials
 
     trials = study.trials()
@@ -212,5 +217,4 @@ def _best(study: TuningStudy, timeout: float | None) -> FrozenTrial:
         raise InputError(
             f"no trial was complete after {timeout:g} seconds; the same command goes on."
         )
-    write_best(study.place.folder / BEST, study.plan, best, study.state().in_words)
     return best

@@ -1,0 +1,153 @@
+"""From what a user asks for to the request of a table or figure, or one clear error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ncgnn.errors import DataNotFoundError, InputError
+from ncgnn.experiments._grid import check_settings, seed_list
+from ncgnn.experiments._reproduce import target
+from ncgnn.experiments._request import Request
+from ncgnn.training._presets import placed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ncgnn.experiments._records import Record
+    from ncgnn.experiments._reproduce import Reproduction
+    from ncgnn.experiments._request import Target
+    from ncgnn.training import RunConfig
+
+
+def request_for(
+    name: str,
+    *,
+    datasets: Sequence[str] | None = None,
+    models: Sequence[str] | None = None,
+    seeds: int | Sequence[int] = (0,),
+    split: str | None = None,
+    data_dir: Path | str | None = None,
+    settings: dict[str, Any] | None = None,
+    stored: Iterable[Record] = (),
+    train: bool = True,
+) -> tuple[Request, dict[str, str]]:
+    """What a table or figure shall show; data sets that are not at hand are left out.
+
+    Args:
+        name: Of the table or figure.
+        datasets: By default the paper's.
+        models: By default the paper's.
+        seeds: Of every cell: how many, from 0 on, or which.
+        split: Split family of every cell; by default that of the printed numbers.
+        data_dir: Folder with npz files.
+        settings: Options of every cell.
+        stored: Compact records; a data set whose cells are all among them need not be at hand.
+        train: Whether missing cells will be trained; if not, one stored cell is enough for that.
+
+    Returns:
+        The request, and for every data set that is not at hand why.
+
+    Raises:
+        InputError: No data set is left, or something is named that it does not show.
+    """
+    wanted = target(name)
+    for option, given, shown in (
+        ("--datasets", datasets, wanted.datasets),
+        ("--models", models, wanted.models),
+    ):
+        if given is not None and not shown:
+            what = "data sets" if option == "--datasets" else "models"
+            raise InputError(f"{name} shows no {what}; leave {option} out.")
+    _check_used(wanted, split, seeds, settings or {})
+    check_settings(settings or {})
+    folder = None if data_dir is None else Path(data_dir).expanduser()
+    asked = tuple(wanted.datasets if datasets is None else dict.fromkeys(datasets))
+    request = Request(
+        asked,
+        tuple(wanted.models if models is None else dict.fromkeys(models)),
+        seed_list(seeds),
+        split or getattr(wanted, "split", "paper"),
+        folder,
+        tuple((settings or {}).items()),
+    )
+    if vain := [key for key, rows in _decided(wanted, request).items() if rows == "all"]:
+        raise InputError(f"{name} decides {vain[0]} itself; leave --set {vain[0]} out.")
+    absent = _absent(wanted, request, {record.name for record in stored}, train=train)
+    present = tuple(dataset for dataset in asked if dataset not in absent)
+    if asked and not present:
+        raise InputError(
+            f"none of {', '.join(asked)} is at hand; name the folder of your npz files with "
+            "--data-dir."
+        )
+    return replace(request, datasets=present), absent
+
+
+def _check_used(
+    wanted: Target, split: str | None, seeds: int | Sequence[int], settings: dict[str, Any]
+) -> None:
+    """Complain of options that a table or figure would ignore."""
+    chosen = seed_list(seeds)
+    if getattr(wanted, "one_seed", False) and len(chosen) > 1:
+        raise InputError(f"{wanted.name} draws one run of each model; give one of the seeds.")
+    known: frozenset[str] | None = getattr(wanted, "options", None)
+    if known is None:
+        return
+    given = {"--split": split is not None, "--seeds": chosen != (0,)}
+    if any(given.values()):
+        useless = " and ".join(option for option, there in given.items() if there)
+        raise InputError(f"{wanted.name} rests on no runs; leave {useless} out.")
+    unknown = [key for key in settings if key.removeprefix("model.") not in known]
+    if unknown:
+        takes = f"; it takes {', '.join(sorted(known))}" if known else ""
+        raise InputError(f"{wanted.name} rests on no runs; --set {unknown[0]} says nothing{takes}.")
+
+
+def decided_by_rows(made: Reproduction) -> set[str]:
+    """Settings that are not in force in every row, because some rows are about that option."""
+    return set(_decided(made.target, made.request))
+
+
+def _decided(wanted: Target, request: Request) -> dict[str, Literal["some", "all"]]:
+    """Settings that some or all runs do not have, because the table or figure decides them."""
+    listening = _Listening(**vars(request))
+    cells = wanted.cells(listening) if request.settings else []
+    own_options = [listening.heard[cell.name] for cell in cells]
+    found = {
+        key: [placed(key)[1] in options for options in own_options] for key, _ in request.settings
+    }
+    return {key: "all" if all(own) else "some" for key, own in found.items() if any(own)}
+
+
+@dataclass(frozen=True)
+class _Listening(Request):
+    """A request that hears which options the runs of a table or figure have of their own."""
+
+    heard: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+
+    def config(self, dataset: str, model: str, seed: int, **options: Any) -> RunConfig:
+        found = super().config(dataset, model, seed, **options)
+        self.heard[found.name] = frozenset(placed(key)[1] for key in options)
+        return found
+
+
+def _absent(wanted: Target, request: Request, stored: set[str], *, train: bool) -> dict[str, str]:
+    """Data sets that are not at hand though they are needed, and why."""
+    absent: dict[str, str] = {}
+    for dataset in request.datasets:
+        cells = wanted.cells(replace(request, datasets=(dataset,)))
+        kept = [config.name in stored for config in cells]
+        if cells and (all(kept) if train else any(kept)):
+            continue
+        try:
+            _look(dataset, request.data_dir, train)
+        except DataNotFoundError as error:
+            absent[dataset] = str(error)
+    return absent
+
+
+def _look(dataset: str, folder: Path | None, download: bool) -> None:
+    from ncgnn.data import load
+
+    load(dataset, folder, download=download)
