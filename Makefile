@@ -4,7 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint format benchmarks clean
+.PHONY: install demo test test-slow lint format benchmarks clean
+
+install: $(READY)
 
 demo: $(READY)
 	$(BIN)/ncgnn generate --nodes 3000 --edges 12000 --classes 5 --homophily 0.9 \

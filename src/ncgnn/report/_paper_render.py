@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncgnn._files import write_text
@@ -16,7 +17,6 @@ from ncgnn.report._paper_axes import footnote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from matplotlib.figure import Figure
 
@@ -73,9 +73,9 @@ def paper_figure(made: Reproduction) -> Figure:
         return figures.DRAWN[made.target.name](made.data)
 
 
-def write_reproduction(made: Reproduction, folder: Path) -> list[Path]:
+def write_reproduction(made: Reproduction, folder: Path | str) -> list[Path]:
     """Write a table as Markdown and LaTeX, or a figure as PNG and SVG; returns the paths."""
-    name = made.target.name
+    name, folder = made.target.name, Path(folder)
     if made.target.kind == "figure":
         return save_figure(paper_figure(made), folder, name)
     grids = paper_grids(made)
