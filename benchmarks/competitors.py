@@ -11,7 +11,8 @@ thirty where an epoch takes seconds; all else is the model's preset. As in any s
 nodes that are tested later were trained on or validated then; `ncgnn tune` says how many. Models
 that the paper did not tune (CPGNN, GBKSage, HOG) keep all of their preset. For NCGCN and NCSAGE,
 which have the paper's own parameters for its own splits, those are one choice more in the
-stratified family.
+stratified family. There, the LARGE graphs have no search of their own: parameters are what was
+chosen on their `paper` splits, and the paper's own for NCGCN and NCSAGE.
 
 With --corrected, cells that are more than SHORT points below the paper are run once more with the
 correction for class shares (class_shares=val), to see how much of the gap that shift explains. As
@@ -130,7 +131,9 @@ def is_tuned(model: str) -> bool:
 
 
 def search(split: str, model: str, dataset: str) -> list[RunConfig]:
-    """The runs by which a choice is made."""
+    """The runs by which a choice is made; none where it was made on other splits."""
+    if _is_borrowed(split, dataset):
+        return []
     epochs = FEWER_EPOCHS.get((dataset, model), PLAN[dataset][1])
     name, _ = VARIANTS.get(model, (model, {}))
     count = len(choices_of(name, dataset)) if is_tuned(model) else 0
@@ -141,12 +144,33 @@ def search(split: str, model: str, dataset: str) -> list[RunConfig]:
 
 def final(split: str, model: str, dataset: str, kept: dict[str, Record]) -> list[RunConfig]:
     """The runs of the best choice with the seeds that count; none while the search lacks runs."""
+    choice = _choice(split, model, dataset, kept)
+    if choice is None:
+        return []
+    return [config_of(split, model, dataset, choice, seed) for seed in range(PLAN[dataset][2])]
+
+
+def _choice(split: str, model: str, dataset: str, kept: dict[str, Record]) -> int | None:
+    """The place of the best choice by validation; None while the search lacks runs."""
+    if _is_borrowed(split, dataset):
+        if model in OURS:
+            return len(choices_of(model, dataset)) - 1  # the paper's own
+        return _choice("paper", model, dataset, _stored("paper"))
     tried = search(split, model, dataset)
     if any(config.name not in kept for config in tried):
-        return []
+        return None
     values = [kept[config.name].result["scores"]["val"]["accuracy"] for config in tried]
-    choice = values.index(max(values)) if values else 0
-    return [config_of(split, model, dataset, choice, seed) for seed in range(PLAN[dataset][2])]
+    return values.index(max(values)) if values else 0
+
+
+def _is_borrowed(split: str, dataset: str) -> bool:
+    return split == "stratified" and dataset in LARGE
+
+
+def _stored(split: str) -> dict[str, Record]:
+    from ncgnn.experiments import read_stored
+
+    return {record.name: record for record in read_stored(STORES[split])}
 
 
 def is_short(model: str, dataset: str, records: Sequence[Record]) -> bool:

@@ -294,3 +294,18 @@ def test_ours_are_searched_as_well_where_the_papers_parameters_are_of_other_spli
     assert tried[-1].model.options["dropout"] == [0.6, 0.2]  # the paper's own
     shown = tables.chosen("ncgcn", GRAPH, [record(tried[-1])])
     assert shown == "0.1, 0.005, 0.6/0.2"
+
+
+def test_the_largest_graphs_borrow_their_choice_from_the_paper_splits(benchmark, monkeypatch):
+    competitors = benchmark("competitors")
+    monkeypatch.setattr(competitors, "_stored", lambda split: paper)
+    assert competitors.search("stratified", "gcn", "computers") == []
+    tried = competitors.search("paper", "gcn", "computers")
+    paper = kept(record(config, val=i / 10, test=-i / 10) for i, config in enumerate(tried[:1]))
+    assert competitors.final("stratified", "gcn", "computers", {}) == []  # the search is not over
+    paper = kept(record(config, val=i / 10, test=1 - i / 10) for i, config in enumerate(tried))
+    (chosen,) = competitors.final("stratified", "gcn", "computers", {})
+    assert chosen.data.split == "stratified"
+    assert competitors.searched_values(chosen) == competitors.searched_values(tried[-1])
+    (own,) = competitors.final("stratified", "ncgcn", "computers", {})
+    assert own.model == make_config(dataset="computers", model="ncgcn").model
