@@ -182,7 +182,16 @@ def test_a_trial_is_not_blamed_for_the_end_of_its_command(tmp_path):
     again.close()
 
 
-def test_an_interrupted_search_takes_the_same_course(tmp_path):
+def hand_back(study):
+    study.take().hand_back()
+
+
+def die_before_the_choice(study):
+    TakenTrial(study._study, study.place).close()
+
+
+@pytest.mark.parametrize("interrupt", [hand_back, die_before_the_choice])
+def test_an_interrupted_search_takes_the_same_course(tmp_path, interrupt):
     values = [0.1, 0.5, 0.3, 0.7, 0.2, 0.4] * 3
     straight = open_study(tmp_path / "a", total=99)
     course = [complete(straight, value) for value in values]
@@ -190,21 +199,8 @@ def test_an_interrupted_search_takes_the_same_course(tmp_path):
     again = []
     for place, value in enumerate(values):
         if place in (2, 12):
-            broken.take().hand_back()
+            interrupt(broken)
             broken = open_study(tmp_path / "b", total=99)
-        again.append(complete(broken, value))
-    assert again == course
-
-
-def test_a_trial_that_dies_before_its_choice_is_chosen_as_it_would_have_been(tmp_path):
-    values = [0.1, 0.5, 0.3, 0.7, 0.2, 0.4] * 3
-    straight = open_study(tmp_path / "a", total=99)
-    course = [complete(straight, value) for value in values]
-    broken = open_study(tmp_path / "b", total=99)
-    again = []
-    for place, value in enumerate(values):
-        if place in (3, 13):
-            TakenTrial(broken._study, broken.place).close()  # without parameters
         again.append(complete(broken, value))
     assert again == course
 
