@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 Runs = dict[tuple[str, str], list[Record]]
 _ABOUT_OURS = (
     " Those of NCGCN and NCSAGE, and in any case their hops, threshold and self-loops, are the "
-    "paper's, which were searched on other splits of the same graphs."
+    "paper's, which were searched on other splits of the same graphs. On Computers, Coauthor CS "
+    "and Physics nothing was searched: there the values are those chosen on a `paper` split of the "
+    "same graph, for NCGCN and NCSAGE the paper's own, so that labels of test nodes had a part in "
+    "them."
 )
 
 

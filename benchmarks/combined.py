@@ -5,10 +5,11 @@
 
 For every graph and family of splits, `ncgnn tune` searches how nodes are separated on the tuned
 classic backbone (SPACE; width, depth and rates are those of the backbone's authors, but for
-MORE_SPACE); models with no trials in PLAN keep their preset and are judged by one run. The model
-with the best validation accuracy is trained with the seeds that count. On `paper` splits all are
-corrected for class shares.
-The backbone without groups, as its authors tuned it, is trained beside it and never chosen.
+MORE_SPACE and NARROWER); models with no trials in PLAN keep their preset and are judged by one run.
+The model with the best validation accuracy is trained with the seeds that count. On `paper` splits
+all are corrected for class shares.
+The backbone without groups, as its authors tuned it, is trained beside it and never chosen; where a
+narrower model was chosen, it is not.
 
 Choices are kept in results/combined-choices.json, runs in results/combined.jsonl, from which
 benchmarks/results.py makes the tables.

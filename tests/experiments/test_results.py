@@ -295,22 +295,36 @@ def test_runs_on_other_contents_of_a_file_do_not_share_a_row():
     rows = results_table([*old, *new, elsewhere])
     shown = [(row.dataset, row.label, list(row.records)) for row in rows]
     assert shown == [
-        ("digits", "gcn", [2, 3, 4]),
         ("digits", "gcn graph=aaaa", [0, 1]),
+        ("digits", "gcn graph=bbbb", [2, 3, 4]),
         ("other", "gcn", [0]),
     ]
+    assert list(rows[0].records.values()) == old
     # What is unknown of one graph is not taken for another.
     unknown = [replace(one, graph="") for one in old]
     assert [list(row.records) for row in results_table([*unknown, *new])] == [[0, 1, 2, 3, 4]]
 
 
+def test_rows_of_different_graphs_are_not_compared():
+    mine = [replace(record("a", seed), graph="aaaa") for seed in range(3)]
+    others = [replace(record("b", seed), graph="bbbb") for seed in range(3)]
+    first, second = results_table([*mine, *others], against="b graph=bbbb")
+    assert (first.label, second.label) == ("a graph=aaaa", "b graph=bbbb")
+    assert first.difference is None
+    unknown = [replace(one, graph="") for one in others]
+    assert results_table([*mine, *unknown], against="b")[0].difference.seeds == 3
+
+
 def test_rows_without_common_seeds_are_told():
     rows = results_table([record("a", 0), record("b", 1), record("c", 1)], against="b")
     (sentence,) = without_pairs(rows, "b")
-    assert sentence.startswith("a on digits has no seed and split in common with b")
+    assert sentence.startswith("a on digits has no tested split and seed in common with b,")
     assert "it has seed 0" in sentence
     other = results_table([record("a", dataset="else"), record("b", 1)], against="b")
     assert without_pairs(other, "b") == []
+    siblings = [record("b", 0), record("b", 0, hidden=9), record("b", 1, dropout=0.5)]
+    rows = results_table([*siblings, record("b", 5)], against="b")
+    assert [s.split(" on ")[0] for s in without_pairs(rows, "b")] == ["b dropout=0.5"]
 
 
 def test_files_of_one_name_are_told_apart():

@@ -81,6 +81,10 @@ def test_a_run_with_another_outcome_replaces_its_record(tmp_path):
     changed = replace(first, result=first.result | {"epochs": 9})
     assert write_stored([changed, replace(second, seconds=2.0)], path) == 1
     assert read_stored(path) == [changed, second]
+    told = replace(second, graph="0123456789")
+    assert write_stored([told], path) == 1
+    assert write_stored([second], path) == 0
+    assert read_stored(path) == [changed, told]
 
 
 def test_what_could_not_be_read_is_never_written(tmp_path):

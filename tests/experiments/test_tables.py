@@ -130,6 +130,8 @@ def test_other_seeds_are_other_splits_and_not_ranked(made):
     table = with_means(made[3].data, a=(0.9, (0,)), b=0.7, c=0.6, d=(0.95, (2, 3)))
     assert table.leaders("digits") == ({"b"}, {"c"})
     assert with_means(made[3].data, a=0.9).leaders("digits") == ({"a"}, set())
+    alone = {"a": (0.3, (0, 1, 2)), "b": (0.9, (0, 1)), "c": (0.8, (0,))}
+    assert with_means(made[3].data, **alone).leaders("digits") == (set(), set())
 
 
 def test_every_seed_counts_once_in_the_majority_class(made):
@@ -380,6 +382,10 @@ def test_what_some_rows_decide_is_said_below_the_table():
     made = reproduce("table1", [], request=request)
     (note,) = {grid.notes[-1] for grid in paper_grids(made)}
     assert note == 'With model.separation="strict" where a row is not about it, epochs=3.'
+    for models in (["ncgcn", "three-hops"], ["three-hops", "ncgcn"]):  # then both are one run
+        request, _ = request_for("table1", datasets=["digits"], models=models, settings={"hops": 3})
+        made = reproduce("table1", [], request=request)
+        assert paper_grids(made)[0].notes[-1] == "With hops=3 where a row is not about it."
 
 
 def test_the_papers_nh_and_nc_stand_below_ours():
@@ -391,3 +397,8 @@ def test_the_papers_nh_and_nc_stand_below_ours():
     heads = [row[0] for row in rows]
     shown = {heads[place - 1]: row[1] for place, row in enumerate(rows) if row[0] == "  paper"}
     assert (shown["NH"], shown["NC (k=1)"], shown["NC (k=2)"]) == ("0.87", "0.14", "0.20")
+    name = "squirrel-filtered"
+    filtered = replace(
+        table, split="uniform", datasets=(name,), facts={name: table.facts["digits"]}
+    )
+    assert "earlier release" in " ".join(accuracy_grid(filtered).notes)

@@ -230,9 +230,11 @@ def test_runs_on_another_graph_of_that_name_are_noticed_before_the_search(tmp_pa
     other = tmp_path / "other" / "g.npz"  # has the same name, but is another file
     for path in (file, other):
         ncgnn.save(ncgnn.generate(100, 300, classes=2, features=4, seed=2), path)
+    unrelated = {**options, "settings": QUICK | {"hidden": 5}}
+    assert len(tune(str(file), "mlp", runs=tmp_path / "runs", **unrelated).runs) == 1
     with pytest.raises(InputError, match=f"g.npz has changed since .*{first.runs[0].folder.name}"):
         tune(str(file), "mlp", runs=tmp_path / "runs", **options)
-    assert len(list((tmp_path / "runs").glob("tune-*"))) == 1
+    assert len(list((tmp_path / "runs").glob("tune-*"))) == 2
     assert len(tune(str(other), "mlp", runs=tmp_path / "runs", **options).runs) == 1
 
 

@@ -9,7 +9,7 @@ import pytest
 from tiny import InterruptedRunError, interrupt_at, tiny_config
 
 from ncgnn.errors import NcgnnWarning
-from ncgnn.experiments._records import code_version
+from ncgnn.experiments._records import origin as origin_of
 from ncgnn.training import RunFolder, train_run
 from ncgnn.training._environment import environment
 
@@ -50,7 +50,7 @@ def test_other_environments_of_a_run_are_kept(tmp_path, damage):
     train_run(tiny_config(), tmp_path)
     kept = json.loads(path.read_text())
     assert kept == begun | {"continued_in": [origin]}
-    assert code_version(RunFolder(path.parent)) == f"{'f' * 10}+{origin['code_sha256'][:10]}"
+    assert origin_of(RunFolder(path.parent))[0] == f"{'f' * 10}+{origin['code_sha256'][:10]}"
 
 
 @pytest.mark.filterwarnings("ignore:.*(another environment|starts anew)")

@@ -148,22 +148,36 @@ def test_a_damaged_finished_run_is_detected_and_trained_again(undisturbed, tmp_p
     assert contents(again.folder) == contents(undisturbed.folder)
 
 
-@pytest.mark.parametrize("finished", [True, False])
-def test_a_folder_that_holds_another_run_is_not_taken_for_this_one(tmp_path, finished):
+def everything(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("state", ["finished", "interrupted", "damaged"])
+def test_a_folder_that_holds_another_run_is_not_taken_for_this_one(tmp_path, state):
     other, mine = tiny_config("mlp"), tiny_config("gcn")
-    if finished:
-        train_run(other, tmp_path)
-    else:
+    if state == "interrupted":
         with pytest.raises(InterruptedRunError):
             train_run(other, tmp_path, on_epoch=interrupt_at(3), checkpoint_seconds=0)
+    else:
+        train_run(other, tmp_path)
     (tmp_path / other.name).rename(tmp_path / mine.name)
-    before = contents(tmp_path / mine.name) if finished else None
+    if state == "damaged":
+        (tmp_path / mine.name / "metrics.jsonl").write_text("")
+    before = everything(tmp_path / mine.name)
     for _ in range(2):
         with pytest.raises(InputError, match=f"holds another run, {other.name}"):
             train_run(mine, tmp_path)
-        assert RunFolder(tmp_path / mine.name).read_config() == other
-    if finished:
-        assert contents(tmp_path / mine.name) == before
+        assert everything(tmp_path / mine.name) == before
+
+
+def test_a_configuration_that_is_damaged_is_no_other_run(undisturbed, tmp_path):
+    run = train_run(tiny_config(), tmp_path)
+    path = run.folder / "config.toml"
+    path.write_text(path.read_text().replace("epochs = 12", "epochs = 13"))
+    with pytest.warns(NcgnnWarning, match=r"config\.toml has changed .* trained again"):
+        again = train_run(tiny_config(), tmp_path)
+    assert again.fresh
+    assert contents(again.folder) == contents(undisturbed.folder)
 
 
 def test_a_graph_that_changed_is_not_silently_continued_on(tmp_path):

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from ncgnn.errors import InputError, NcgnnError, sentence
-from ncgnn.training._folder import ERROR, RunFolder, RunInUseError
-from ncgnn.training._run import check_same_run
+from ncgnn.training._folder import ERROR, OtherRunError, RunFolder, RunInUseError
+from ncgnn.training._run import check_same_config, check_same_graph
 from ncgnn.training._tensors import DamagedFileError
 
 if TYPE_CHECKING:
@@ -86,12 +86,13 @@ def status(cell: Cell) -> Status:
         InputError: Its folder holds another run, or its graph or split has changed since.
     """
     folder = cell.folder
+    check_same_config(folder, cell.config)
     if folder.is_done():
         try:
             folder.check()
         except NcgnnError:
             return "interrupted"
-        check_same_run(folder, cell.config, cell.graph_sha256, cell.split_sha256)
+        check_same_graph(folder, cell.config, cell.graph_sha256, cell.split_sha256)
         return "finished"
     if (folder / ERROR).is_file():
         # What was wrong with the input may have been put right since.
@@ -123,6 +124,8 @@ def work(
             return Outcome(cell.name, "busy")
         except KeyboardInterrupt:
             return Outcome(cell.name, "stopped")
+        except OtherRunError as error:  # whose folder is left as it is
+            return Outcome(cell.name, "failed", error=sentence(error))
         except Exception as error:  # whatever it is, the other cells go on
             wrong_input = isinstance(error, InputError)
             return failed(cell, sentence(error), traceback.format_exc(), wrong_input=wrong_input)

@@ -27,15 +27,20 @@ _USUAL = {"training.class_shares": "train", "training.averaging": 0.0}
 
 def compared(rows: list[Row], against: str) -> list[Row]:
     """Rows with their differences to the one of that label, on the same data set and splits."""
-    others = [row for row in rows if against in (row.label, row.model)]
-    if not others:
+    references = _references(rows, against)
+    if not references:
         known = ", ".join(sorted({row.label for row in rows}))
         raise InputError(f"--against is '{against}', of which there are no runs; known: {known}.")
-    reference: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in others:
-        reference[row.dataset, row.split].append(row)
-    chosen = {place: _the_one(found, against) for place, found in reference.items()}
-    return [_against(row, chosen.get((row.dataset, row.split))) for row in rows]
+    return [_against(row, references.get((row.dataset, row.split))) for row in rows]
+
+
+def _references(rows: Iterable[Row], against: str) -> dict[tuple[str, str], Row]:
+    """By data set and split family, the row that others stand against."""
+    found: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        if against in (row.label, row.model):
+            found[row.dataset, row.split].append(row)
+    return {place: _the_one(several, against) for place, several in found.items()}
 
 
 def _the_one(rows: list[Row], against: str) -> Row:
@@ -62,7 +67,9 @@ def _against(row: Row, other: Row | None) -> Row:
 
 
 def _same_split(first: Record, second: Record) -> bool:
-    """Whether both were tested, and, as far as is known, on the same nodes."""
+    """Whether both were tested, and, as far as is known, on the same nodes of the same graph."""
+    if first.graph and second.graph and first.graph != second.graph:
+        return False
     tested = "test" in first.result["scores"] and "test" in second.result["scores"]
     one, other = first.result.get("split_sha256"), second.result.get("split_sha256")
     return tested and one is not None and one == other
@@ -84,14 +91,14 @@ def _difference(pairs: list[tuple[Record, Record]]) -> Difference:
 def without_pairs(rows: Iterable[Row], against: str) -> list[str]:
     """Which rows share no tested split and seed with the row that they stand against."""
     every = list(rows)
-    compared = {(row.dataset, row.split) for row in every if against in (row.label, row.model)}
+    references = _references(every, against)
     return [
-        f"{row.label} on {row.dataset} has no seed and split in common with {against}, so there is "
-        f"no difference; it has seed {', '.join(map(str, row.records))}"
+        f"{row.label} on {row.dataset} has no tested split and seed in common with {other.label}, "
+        f"so there is no difference; it has seed {', '.join(map(str, row.records))}"
         for row in every
         if row.difference is None
-        and against not in (row.label, row.model)
-        and (row.dataset, row.split) in compared
+        and (other := references.get((row.dataset, row.split))) is not None
+        and other is not row
     ]
 
 

@@ -111,9 +111,11 @@ def decided_by_rows(made: Reproduction) -> set[str]:
 
 def _decided(wanted: Target, request: Request) -> dict[str, Literal["some", "all"]]:
     """Settings that some or all runs do not have, because the table or figure decides them."""
-    listening = _Listening(**vars(request))
+    # What a row is about depends neither on the seed nor on the graph.
+    some = replace(request, seeds=request.seeds[:1], datasets=request.datasets[:1])
+    listening = _Listening(**vars(some))
     cells = wanted.cells(listening) if request.settings else []
-    own_options = [listening.heard[cell.name] for cell in cells]
+    own_options = [next(own for made, own in listening.heard if made is cell) for cell in cells]
     found = {
         key: [placed(key)[1] in options for options in own_options] for key, _ in request.settings
     }
@@ -124,11 +126,11 @@ def _decided(wanted: Target, request: Request) -> dict[str, Literal["some", "all
 class _Listening(Request):
     """A request that hears which options the runs of a table or figure have of their own."""
 
-    heard: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    heard: list[tuple[RunConfig, frozenset[str]]] = field(default_factory=list[Any])
 
     def config(self, dataset: str, model: str, seed: int, **options: Any) -> RunConfig:
         found = super().config(dataset, model, seed, **options)
-        self.heard[found.name] = frozenset(placed(key)[1] for key in options)
+        self.heard.append((found, frozenset(placed(key)[1] for key in options)))
         return found
 
 

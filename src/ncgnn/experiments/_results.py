@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ncgnn.experiments._compared import compared
@@ -30,15 +29,17 @@ def results_table(records: Iterable[Record], against: str | None = None) -> list
     Returns:
         Rows by data set, split family, model and options. Split families are never put together.
     """
-    known = _told_apart(list(records))
-    groups: dict[str, list[Record]] = defaultdict(list)
+    known = list(records)
+    mixed = _mixed(known)
+    groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in known:
-        groups[_key(record)].append(record)
+        graph = record.graph if record.config["data"]["dataset"] in mixed else ""
+        groups[_key(record), graph].append(record)
     families: dict[tuple[str, str, str], list[list[Record]]] = defaultdict(list)
     for group in groups.values():
         families[_place(group[0])].append(group)
     rows = [
-        Row(*place, _options(group[0], siblings), _by_seed(group))
+        Row(*place, _options(group[0], siblings, mixed), _by_seed(group))
         for place, siblings in sorted(families.items())
         for group in siblings
     ]
@@ -46,20 +47,12 @@ def results_table(records: Iterable[Record], against: str | None = None) -> list
     return rows if against is None else compared(rows, against)
 
 
-def _told_apart(records: list[Record]) -> list[Record]:
-    """Records that say which graph they are of, where the same name has stood for several.
-
-    A file may have been changed between two runs; their scores must not share a row.
-    """
+def _mixed(records: Iterable[Record]) -> set[str]:
+    """Data sets that were another graph in some runs than in others: a file may have changed."""
     graphs: dict[str, set[str]] = defaultdict(set)
     for record in records:
         graphs[record.config["data"]["dataset"]] |= {record.graph} - {""}
-    return [
-        replace(record, config=config | {"data": config["data"] | {"graph": record.graph}})
-        if len(graphs[(config := record.config)["data"]["dataset"]]) > 1
-        else record
-        for record in records
-    ]
+    return {dataset for dataset, found in graphs.items() if len(found) > 1}
 
 
 def _place(record: Record) -> tuple[str, str, str]:
@@ -72,10 +65,11 @@ def _key(record: Record) -> str:
     return json.dumps(options, sort_keys=True)
 
 
-def _options(record: Record, siblings: Sequence[Sequence[Record]]) -> str:
+def _options(record: Record, siblings: Sequence[Sequence[Record]], mixed: set[str]) -> str:
     """The options in which a row differs from most runs of this model on this data set.
 
-    Where no value of an option is commoner than all others, every row says its own.
+    Where no value of an option is commoner than all others, every row says its own; and so it does
+    of the graph where a data set was several.
     """
     own = flat(record.config)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -88,7 +82,10 @@ def _options(record: Record, siblings: Sequence[Sequence[Record]]) -> str:
         for name, found in sorted(counts.items())
         if name not in _SEEDED and json.dumps(own.get(name)) != _commonest(found)
     }
-    return " ".join(f"{name.partition('.')[2]}={short(v)}" for name, v in unusual.items())
+    said = [f"{name.partition('.')[2]}={short(v)}" for name, v in unusual.items()]
+    if record.config["data"]["dataset"] in mixed:
+        said.append(f"graph={record.graph or 'unknown'}")
+    return " ".join(said)
 
 
 def _commonest(counts: Counter[str]) -> str | None:

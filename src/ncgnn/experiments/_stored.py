@@ -77,7 +77,7 @@ def _check_scores(result: dict[str, Any]) -> None:
 
 
 def write_stored(records: Iterable[Record], path: Path | str) -> int:
-    """Add records to a file of JSON lines; one whose scores have changed replaces its old one.
+    """Add records to a file of JSON lines; one that has changed or tells more replaces its old one.
 
     Several processes may add to one file at a time.
 
@@ -88,14 +88,18 @@ def write_stored(records: Iterable[Record], path: Path | str) -> int:
     # A file of its own is locked, because this one is replaced.
     with locked(path.with_name(f".{path.name}.lock")):
         known = {record.name: record for record in read_stored(path)} if path.is_file() else {}
-        new = {
-            r.name: r for r in records if r.name not in known or r.result != known[r.name].result
-        }
+        new = {r.name: r for r in records if r.name not in known or _tells_more(r, known[r.name])}
         for record in new.values():
             _record(vars(record))  # what could not be read again is never written
         lines = [json.dumps(vars(record), allow_nan=False) for record in (known | new).values()]
         write_text(path, "".join(f"{line}\n" for line in lines))
     return len(new)
+
+
+def _tells_more(record: Record, known: Record) -> bool:
+    """Whether a run came out differently, or is told to be of a graph or version unknown so far."""
+    told = (record.graph and not known.graph) or (record.code and not known.code)
+    return bool(told) or record.result != known.result
 
 
 def of_this_graph(

@@ -39,9 +39,9 @@ def accuracy_grid(table: AccuracyTable) -> Grid:
         "have there; ablations do not take part."
     ]
     filtered = [name for name in table.datasets if name.endswith("-filtered")]
-    if table.table != "classic" and any(
-        table.paper(row.name, name) is not None for row in table.rows for name in filtered
-    ):
+    beside = any(table.paper(row.name, name) is not None for row in table.rows for name in filtered)
+    facts = table.table == "table1" and any(name in table.facts for name in filtered)
+    if table.table != "classic" and (beside or facts):
         notes.append(EARLIER_RELEASE)
     return Grid(
         f"{table.table}, {table.split} split", ("", *table.datasets), tuple(lines), tuple(notes)

@@ -43,6 +43,10 @@ class RunInUseError(InputError):
     """Another process trains this run."""
 
 
+class OtherRunError(InputError):
+    """A folder of this run's name holds another one."""
+
+
 class RunFolder:
     """Reads and writes the files of one run."""
 
@@ -98,6 +102,18 @@ class RunFolder:
     def is_done(self) -> bool:
         """Whether the completion marker is there."""
         return (self / DONE).is_file()
+
+    def is_as_written(self, name: str) -> bool:
+        """Whether a file is there, and, in a finished run, has the checksum that it had then."""
+        if not (self / name).is_file():
+            return False
+        if not self.is_done():
+            return True
+        try:
+            stated = self.read_json(DONE).get("files")
+        except DamagedFileError:
+            return False
+        return isinstance(stated, dict) and sha256_of_file(self / name) == stated.get(name)
 
     def check(self) -> None:
         """Complain unless the run is complete and every file is as it was written."""

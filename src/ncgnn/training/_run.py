@@ -22,7 +22,7 @@ from ncgnn.training import _folder as names
 from ncgnn.training._algorithm import Trainer
 from ncgnn.training._checkpoint import load_checkpoint, save_checkpoint
 from ncgnn.training._environment import continued_in, differences, environment
-from ncgnn.training._folder import RunFolder, read_records
+from ncgnn.training._folder import OtherRunError, RunFolder, read_records
 from ncgnn.training._tensors import DamagedFileError
 from ncgnn.training._trained import TrainedModel, metrics_line, write_outcome
 
@@ -86,13 +86,11 @@ def train_run(
     folder = RunFolder(runs / config.name)
     graph = load(config.data.dataset, data_dir) if graph is None else graph
     with folder.lock():
+        check_same_config(folder, config)
         if folder.is_done():
             finished = _finished(folder, config, graph)
             if finished is not None:
                 return finished
-        elif (folder / names.CONFIG).is_file():
-            with suppress(DamagedFileError):  # then it starts anew
-                _check_same_config(folder, config)
         with _kept_error(folder, config):
             job = _Job(config, folder, graph, checkpoint_seconds)
             (folder / names.ERROR).unlink(missing_ok=True)  # of an earlier try
@@ -124,7 +122,7 @@ def _finished(folder: RunFolder, config: RunConfig, graph: Graph) -> RunResult |
     try:
         result = finished_run(folder)
         split = make_split(graph, config.data.split, config.split_seed, warn=False)
-        check_same_run(folder, config, fingerprint(graph), split.sha256)
+        check_same_graph(folder, config, fingerprint(graph), split.sha256)
         (folder / names.CHECKPOINT).unlink(missing_ok=True)
     except DamagedFileError as error:
         warnings.warn(f"{error} It is trained again now.", NcgnnWarning, stacklevel=3)
@@ -176,7 +174,7 @@ class _Job:
         if (folder / names.CHECKPOINT).is_file():
             try:
                 before = folder.read_json(names.ENVIRONMENT)
-                check_same_run(folder, self.config, graph_hash, self.split.sha256)
+                check_same_graph(folder, self.config, graph_hash, self.split.sha256)
             except DamagedFileError as error:  # what the checkpoint belongs to is not known
                 warnings.warn(f"{error} Training starts anew.", NcgnnWarning, stacklevel=4)
                 (folder / names.CHECKPOINT).unlink()
@@ -268,14 +266,15 @@ class _Job:
         write_outcome(self.folder, TrainedModel(trainer.model, self.inputs, *found), usual)
 
 
-def check_same_run(folder: RunFolder, config: RunConfig, graph_hash: str, split_hash: str) -> None:
-    """Complain if a folder holds another run, or one on another graph or another split of it.
+def check_same_graph(
+    folder: RunFolder, config: RunConfig, graph_hash: str, split_hash: str
+) -> None:
+    """Complain if a run was begun on another graph, or on another split of it.
 
     Raises:
         DamagedFileError: What it was begun on is no longer known.
         InputError: It was another one.
     """
-    _check_same_config(folder, config)
     same_graph = folder.read_json(names.ENVIRONMENT).get("graph_sha256") == graph_hash
     if not same_graph or folder.read_json(names.SPLIT).get("sha256") != split_hash:
         data = config.data
@@ -286,13 +285,20 @@ def check_same_run(folder: RunFolder, config: RunConfig, graph_hash: str, split_
         )
 
 
-def _check_same_config(folder: RunFolder, config: RunConfig) -> None:
+def check_same_config(folder: RunFolder, config: RunConfig) -> None:
+    """Complain if a folder holds another run; a configuration that is damaged does not tell.
+
+    Raises:
+        OtherRunError: It does.
+    """
+    if not folder.is_as_written(names.CONFIG):
+        return
     try:
         begun = folder.read_config()
-    except InputError as error:
-        raise DamagedFileError(str(error)) from None
+    except InputError:
+        return
     if begun.name != config.name:
-        raise InputError(
+        raise OtherRunError(
             f"{folder.path} holds another run, {begun.name}; move it away, or name another folder "
             "with --runs."
         )

@@ -104,7 +104,8 @@ class AccuracyTable:
         """The best methods on a data set by test accuracy, and the second best.
 
         Other seeds are other splits, so that only methods with the seeds of most of them are
-        compared. Ablations do not take part; what is printed alike is alike.
+        compared, and nothing is the best beside others with seeds of their own. Ablations do not
+        take part; what is printed alike is alike.
         """
         out = {variant.name for variant in ABLATIONS}
         there = {
@@ -114,6 +115,8 @@ class AccuracyTable:
         }
         counts = Counter(entry.seeds for entry in there.values())
         usual = max(counts, key=lambda seeds: (counts[seeds], len(seeds)), default=())
+        if counts[usual] == 1 < len(there):
+            return frozenset(), frozenset()
         shown = {n: round(100 * e.test.mean, 2) for n, e in there.items() if e.seeds == usual}
         values = [*sorted(set(shown.values()), reverse=True), None, None]
         best, second = (frozenset(n for n, v in shown.items() if v == one) for one in values[:2])

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ncgnn.data import Split
+    from ncgnn.experiments.tuning._plan import Plan
     from ncgnn.graph import Graph
-    from ncgnn.training import DataConfig, RunConfig
+    from ncgnn.training import DataConfig
 
 
 def fresh_seeds(used: tuple[int, ...], wanted: int | Sequence[int]) -> tuple[int, ...]:
@@ -61,12 +62,13 @@ def seen_share(
     return float(known[nodes].mean()) if nodes.size else None
 
 
-def check_fresh_runs(runs: Path, configs: Iterable[RunConfig], graph: Graph) -> None:
-    """Complain before a search of runs on another graph of that name, which its own would meet.
+def check_fresh_runs(runs: Path, plan: Plan, fresh: Iterable[int], graph: Graph) -> None:
+    """Complain before a search if the winner may have to be a run that another graph has made.
 
     Args:
         runs: Folder of all runs.
-        configs: Runs of the fresh seeds with some of the parameters.
+        plan: What is searched.
+        fresh: Fresh seeds.
         graph: The graph.
 
     Raises:
@@ -77,16 +79,17 @@ def check_fresh_runs(runs: Path, configs: Iterable[RunConfig], graph: Graph) -> 
     from ncgnn.training._folder import ENVIRONMENT
 
     now = fingerprint(graph)
-    for config in configs:
-        for path in sorted(runs.glob(f"{glob.escape(config.name.rpartition('-')[0])}-*")):
+    for seed in fresh:
+        usual = plan.config(plan.space.first, seed)
+        for path in sorted(runs.glob(f"{glob.escape(usual.name.rpartition('-')[0])}-*")):
             run = RunFolder(path)
             try:
                 then = run.read_json(ENVIRONMENT).get("graph_sha256")
-                same_name = run.read_config().data.dataset == config.data.dataset
+                may_be_ours = plan.may_choose(run.read_config())
             except InputError:  # a damaged run is trained again
                 continue
-            if same_name and then != now:
+            if then != now and may_be_ours:
                 raise InputError(
-                    f"{config.data.dataset} has changed since {path} was trained, and runs of this "
-                    "search would have such names; name another folder with --runs."
+                    f"{usual.data.dataset} has changed since {path} was trained, which this search "
+                    "may choose; name another folder with --runs."
                 )

@@ -42,6 +42,16 @@ class Plan:
         """The configuration with the first value of everything."""
         return self.config(self.space.first, self.seeds[0])
 
+    def may_choose(self, config: RunConfig) -> bool:
+        """Whether some choice of this search is that run."""
+        tables = config.model_dump(mode="json")
+        places = {option: option.split(".") for option in self.space.values}
+        chosen = {key: tables[section].get(option) for key, (section, option) in places.items()}
+        if not self.space.holds(chosen):
+            return False
+        again = make_config(seed=config.training.seed, settings=self.fixed | chosen)
+        return again.name == config.name
+
     @property
     def usual(self) -> dict[str, Any]:
         """What the preset says of the searched parameters, as far as that is among the choices."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ncgnn.errors import InputError
 from ncgnn.training import search_space
@@ -50,6 +50,10 @@ class SearchSpace:
         """The first value of every parameter."""
         return {name: values[0] for name, values in self.choices.items()}
 
+    def holds(self, settings: Mapping[str, Any]) -> bool:
+        """Whether settings by option, as a configuration has them, are among the values."""
+        return all(_holds(values, settings[option]) for option, values in self.values.items())
+
     def settings(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """A choice by parameter as settings by option, the groups of an option in one list."""
         return {
@@ -58,6 +62,15 @@ class SearchSpace:
             else chosen[option]
             for option, values in self.values.items()
         }
+
+
+def _holds(values: list[Any], value: Any) -> bool:
+    several = cast("list[Any]", value) if isinstance(value, list) else [value]
+    if _is_grouped(values):
+        return len(several) == len(values) and all(
+            one in own for one, own in zip(several, values, strict=True)
+        )
+    return value in values or all(one in values for one in several)
 
 
 def make_space(

@@ -160,7 +160,7 @@ def _open(
     places = [(config.data.dataset, config.data.split, config.split_seed) for config in configs]
     splits = [trainable_split(graph, *place).sha256 for place in places]
     seen = seen_share(graph, plan.first.data, plan.seeds, fresh)
-    check_fresh_runs(root, [plan.config(plan.space.first, seed) for seed in fresh], graph)
+    check_fresh_runs(root, plan, fresh, graph)
     name = plan.study_name(fingerprint(graph), splits)
     study = TuningStudy(plan, StudyPlace(root / name, name, storage), trials)
     study.adopt()
@@ -202,7 +202,8 @@ def _search(
 
 
 def _best(study: TuningStudy, timeout: float | None) -> FrozenTrial:
-    """The best trial."""
+    """The best trial, written to the study's folder."""
+    from ncgnn.experiments.tuning._files import BEST, write_best
     from ncgnn.experiments.tuning._state import best_of, failed_trials
 
     trials = study.trials()
@@ -217,4 +218,6 @@ def _best(study: TuningStudy, timeout: float | None) -> FrozenTrial:
         raise InputError(
             f"no trial was complete after {timeout:g} seconds; the same command goes on."
         )
+    # Another machine may have found a better one since the search ended here.
+    write_best(study.place.folder / BEST, study.plan, best, study.state().in_words)
     return best
