@@ -224,6 +224,14 @@ def test_without_training_what_is_missing_is_listed(tmp_path):
     assert "digits-gcn-paper-s1" in result.stderr
 
 
+def test_times_of_earlier_runs_are_told(tmp_path):
+    command = ["reproduce", "efficiency", "--datasets", "digits", *SMALL]
+    command += ["--runs", tmp_path / "r", "--out", tmp_path / "out"]
+    first = run(*command, "--models", "mlp")
+    assert "found finished; their times" not in first.stderr
+    assert "note: 1 runs were found finished" in run(*command, "--models", "mlp,gcn").stderr
+
+
 def test_a_figure_is_written(tmp_path):
     run("reproduce", "distributions", "--datasets", "digits", "--out", tmp_path)
     run("reproduce", "entropy", "--out", tmp_path)

@@ -143,6 +143,27 @@ def test_a_stopped_search_goes_on_from_its_checkpoint(small, tmp_path):
     assert found == wanted
 
 
+class StoppingAfterOne(TuneWatcher):
+    """Stops when a trial is complete."""
+
+    complete = 0
+
+    def searched(self, state):
+        self.complete = state.complete
+
+    def stop(self):
+        return self.complete > 0
+
+
+def test_the_best_so_far_is_written_when_a_search_is_stopped(small, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        small(tmp_path, trials=50, watcher=StoppingAfterOne())
+    (study,) = tmp_path.iterdir()
+    values = [float(row["val_accuracy"]) for row in rows(study)]
+    assert 0 < len(values) < 50
+    assert f"accuracy, {max(values):.4f}, over seed 0" in (study / "best.toml").read_text()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_a_killed_process_is_replaced_and_loses_nothing(small, tmp_path):
