@@ -93,17 +93,14 @@ def reproduce(
 
     The same command may be given as often as you like: finished runs are never trained again.
     """
-    from ncgnn.experiments import is_timed, read_stored, request_for, takes_stored, targets
+    from ncgnn.experiments import is_timed, read_stored, request_for, targets
 
     if name is None:
         if any(one is not None for one in (datasets, models, settings, seeds, split, stored)):
             raise InputError(f"name a table or figure: {', '.join(NAMES)}.")
         _list(targets())
         return
-    if "," in name:
-        raise InputError(f"{name} names several; make one table or figure at a time.")
-    if stored and not takes_stored(name):
-        raise InputError(f"{name} needs more of its runs than scores; leave --stored out.")
+    _check_name(name, stored or [])
     free_folder(out)
     _check_alone(name, workers, address)
     kept = [record for path in stored or [] for record in read_stored(path)]
@@ -131,6 +128,15 @@ def reproduce(
     _show(made, out, quiet=json)
     if failed:
         raise typer.Exit(1)
+
+
+def _check_name(name: str, stored: list[Path]) -> None:
+    from ncgnn.experiments import takes_stored
+
+    if "," in name:
+        raise InputError(f"{name} names several; make one table or figure at a time.")
+    if stored and not takes_stored(name):
+        raise InputError(f"{name} needs more of its runs than scores; leave --stored out.")
 
 
 def _check_alone(name: str, workers: int | None, address: str | None) -> None:
