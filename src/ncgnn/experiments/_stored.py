@@ -91,9 +91,13 @@ def write_stored(records: Iterable[Record], path: Path | str) -> int:
         new = {r.name: r for r in records if r.name not in known or _tells_more(r, known[r.name])}
         for record in new.values():
             _record(vars(record))  # what could not be read again is never written
-        lines = [json.dumps(vars(record), allow_nan=False) for record in (known | new).values()]
-        write_text(path, "".join(f"{line}\n" for line in lines))
+        write_text(path, "".join(_line(record) for record in (known | new).values()))
     return len(new)
+
+
+def _line(record: Record) -> str:
+    told = {key: value for key, value in vars(record).items() if value != ""}
+    return f"{json.dumps(told, allow_nan=False)}\n"
 
 
 def _tells_more(record: Record, known: Record) -> bool:
