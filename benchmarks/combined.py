@@ -44,9 +44,8 @@ PLAN: dict[str, dict[str, dict[str, int]]] = {
     "uniform": {
         # Of the two backbones, the better one by what its authors print.
         "photo": {_SAGE: 6},
-        **{
-            graph: {_GCN: 2, _SAGE: 2} for graph in ("coauthor-physics", "coauthor-cs", "computers")
-        },
+        **{graph: {_GCN: 2, _SAGE: 2} for graph in ("coauthor-physics", "coauthor-cs")},
+        "computers": {_GCN: 1, _SAGE: 1},
     },
     "paper": {
         **{graph: {_GCN: 8, _SAGE: 8, "ncgcn": 0, "ncsage": 0} for graph in FILTERED},
