@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -131,41 +130,6 @@ def test_another_run_under_a_cells_name_is_noticed(tmp_path):
     done = work(Cell(mine, tmp_path))
     assert (done.state, "holds another run" in done.error) == ("failed", True)
     assert not (tmp_path / mine.name / "error.json").exists()
-
-
-class Worker:
-    """A process that a pool takes for dead."""
-
-    def __init__(self, code, *, ready=False):
-        self.process = SimpleNamespace(join=lambda: None, exitcode=code)
-        self.pipe, self.cell, self.ready = SimpleNamespace(close=lambda: None), None, ready
-
-
-@pytest.mark.parametrize(
-    ("code", "deaths", "error"), [(1, 2, "__main__"), (-9, _local.MOST_FALSE_STARTS, "SIGKILL")]
-)
-def test_processes_that_never_begin_end_a_sweep(code, deaths, error, monkeypatch):
-    monkeypatch.setattr(_local._Pool, "_new_worker", lambda self: Worker(code))
-    pool = _local._Pool([], Notes(), 1, 1)
-    for _ in range(deaths - 1):
-        pool._workers = [Worker(code)]
-        list(pool._died(pool._workers[0]))
-    pool._workers = [Worker(code)]
-    with pytest.raises(NcgnnError, match=error):
-        list(pool._died(pool._workers[0]))
-
-
-def test_false_starts_count_from_the_last_process_that_began(monkeypatch):
-    monkeypatch.setattr(_local._Pool, "_new_worker", lambda self: Worker(-9))
-    pool = _local._Pool([], Notes(), 1, 1)
-    for _ in range(3):
-        for _ in range(_local.MOST_FALSE_STARTS - 1):
-            pool._workers = [Worker(-9)]
-            list(pool._died(pool._workers[0]))
-        begun = Worker(0)
-        begun.pipe.recv = lambda: "ready"
-        list(pool._heard(begun))
-        assert begun.ready
 
 
 def test_the_error_of_a_cell_that_another_process_trains_is_not_written(tmp_path):
