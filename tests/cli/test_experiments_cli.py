@@ -52,6 +52,28 @@ def test_a_sweep_is_done_once(runs):
     assert "runs to train: 0" in result.stderr
 
 
+def test_a_sweep_is_shown_before_it_is_trained(runs):
+    command = ["sweep", "--datasets", "digits", "--models", "gcn,mlp,sage", "--seeds", 2, *SMALL]
+    result = run(*command, "--runs", runs, "--no-train", "--json")
+    states = [shown["state"] for shown in json.loads(result.stdout)["runs"]]
+    assert states == ["finished"] * 4 + ["missing"] * 2
+    assert "6 runs" in run(*command, "--runs", runs, "--no-train").stdout
+    assert not list(runs.glob("*-sage-*"))
+
+
+def test_what_was_found_best_makes_a_table(tmp_path):
+    best = tmp_path / "best.toml"
+    best.write_text('[data]\ndataset = "digits"\n[model]\nname = "gcn"\nhidden = 6\n')
+    command = ["reproduce", "table1", "--datasets", "digits", "--models", "gcn,mlp", "--config"]
+    places = ["--runs", tmp_path / "runs", "--out", tmp_path / "out"]
+    shown = json.loads(run(*command, best, "--set", "epochs=3", *places, "--json").stdout)
+    assert shown["config"] == [str(best)]
+    assert shown["data"]["missing"] == []
+    assert "hidden = 6" in next((tmp_path / "runs").glob("*-gcn-*/config.toml")).read_text()
+    assert "hidden = 6" not in next((tmp_path / "runs").glob("*-mlp-*/config.toml")).read_text()
+    assert "options of best.toml for gcn on digits" in (tmp_path / "out" / "table1.md").read_text()
+
+
 def test_a_changed_graph_is_no_failure_to_try_again(tmp_path):
     path = tmp_path / "mine.npz"
     command = ["sweep", "--datasets", path, "--models", "mlp", *SMALL, "--runs", tmp_path / "runs"]

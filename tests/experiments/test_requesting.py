@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ncgnn import generate, save
 from ncgnn.errors import DataNotFoundError, InputError, UnknownNameError
-from ncgnn.experiments import reproduce, request_for
+from ncgnn.experiments import reproduce, request_for, target
+from ncgnn.experiments.figures._rule import ConfusionRule, preset_rule
 from ncgnn.report import paper_grids
 
 
@@ -78,3 +80,92 @@ def test_what_some_rows_decide_is_said_below_the_table():
         request, _ = request_for("table1", datasets=["digits"], models=models, settings={"hops": 3})
         made = reproduce("table1", [], request=request)
         assert paper_grids(made)[0].notes[-1] == "With hops=3 where a row is not about it."
+
+
+@pytest.fixture
+def best(tmp_path):
+    """A TOML file as `tune` leaves it."""
+
+    def written(model="gcn", dataset="digits", split="paper", name="best.toml"):
+        path = tmp_path / name
+        path.write_text(
+            f'[data]\ndataset = "{dataset}"\nsplit = "{split}"\n[model]\nname = "{model}"\n'
+            "hidden = 7\n[training]\nseed = 5\nlearning_rate = 0.3\n"
+        )
+        return path
+
+    return written
+
+
+def _table1(**options):
+    return request_for("table1", **({"datasets": ["digits"]} | options))[0]
+
+
+def _cells(name, request):
+    return target(name).cells(request)
+
+
+def test_a_file_gives_the_options_of_the_cells_that_it_names(best):
+    request = _table1(models=["gcn", "mlp"], config=best(), seeds=2)
+    found = [
+        (c.model.name, c.training.seed, c.model.options["hidden"], c.training.learning_rate)
+        for c in _cells("table1", request)
+    ]
+    plain = {
+        c.model.name: (c.model.options["hidden"], c.training.learning_rate)
+        for c in _cells("table1", _table1(models=["gcn", "mlp"]))
+    }
+    assert plain["gcn"] != (7, 0.3)
+    assert sorted(found) == [
+        *(("gcn", seed, 7, 0.3) for seed in (0, 1)),
+        *(("mlp", seed, *plain["mlp"]) for seed in (0, 1)),
+    ]
+    note = paper_grids(reproduce("table1", [], request=request))[0].notes[-1]
+    assert note == "With options of best.toml for gcn on digits."
+
+
+def test_settings_win_over_files_and_rows_over_both(best):
+    path = best("ncgcn")
+    path.write_text('[model]\nname = "ncgcn"\nseparation = "strict"\nhidden = 7\nhops = 1\n')
+    models = ["ncgcn", "without-separation", "three-hops"]
+    request = _table1(models=models, config=[path, path], settings={"hidden": 9})
+    options = [cell.model.options for cell in _cells("table1", request)]
+    assert {o["hidden"] for o in options} == {9}
+    assert [o["separation"] for o in options] == ["strict", "none", "strict"]
+    assert [o["hops"] for o in options] == [1, 1, 3]
+
+
+def test_files_that_say_nothing_here_are_refused(best):
+    with pytest.raises(InputError, match=r"best\.toml is for mlp on digits, which table1 does not"):
+        _table1(models=["gcn"], config=best("mlp"))
+    with pytest.raises(InputError, match="is for gcn on photo"):
+        _table1(models=["gcn"], config=best(dataset="photo"))
+    with pytest.raises(InputError, match="is for split family uniform, and table1 shows paper"):
+        _table1(models=["gcn"], config=best(split="uniform"))
+    said = _table1(models=["gcn"], config=best(split="uniform"), split="stratified")
+    assert {cell.data.split for cell in _cells("table1", said)} == {"stratified"}
+    with pytest.raises(InputError, match=r"best\.toml and .*other\.toml are both for gcn"):
+        _table1(models=["gcn"], config=[best(), best(name="other.toml")])
+    with pytest.raises(InputError, match="efficiency trains all models alike; leave --config out"):
+        request_for("efficiency", datasets=["digits"], models=["gcn"], config=best())
+    with pytest.raises(InputError, match=r"duplication rests on no runs; leave --config out\."):
+        request_for("duplication", datasets=["digits"], config=best())
+
+
+def test_a_file_beside_its_graph_is_for_that_graph(best, tmp_path, monkeypatch):
+    save(generate(nodes=60, edges=120, classes=3, features=4, seed=0), tmp_path / "mine.npz")
+    path = best(dataset="mine.npz", split="stratified")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    request, _ = request_for(
+        "table1", datasets=["../mine.npz"], models=["gcn"], split="stratified", config=path
+    )
+    (cell,) = _cells("table1", request)
+    assert cell.model.options["hidden"] == 7
+
+
+def test_groups_of_a_figure_follow_the_file(best):
+    path = best("ncgcn")
+    path.write_text('[model]\nname = "ncgcn"\nhops = 2\nthreshold = 0.9\n')
+    request, _ = request_for("groups", datasets=["digits"], models=["gcn", "ncgcn"], config=path)
+    assert preset_rule(request, "digits") == ConfusionRule(2, 0.9)

@@ -139,6 +139,10 @@ ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="Threads of
 RetryOption = Annotated[
     bool, typer.Option("--retry-failed", help="Try runs and trials that failed before once more.")
 ]
+TrainOption = Annotated[
+    bool,
+    typer.Option("--train/--no-train", help="Train what is missing, or only show what there is."),
+]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
 

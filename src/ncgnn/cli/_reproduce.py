@@ -10,6 +10,7 @@ import typer
 
 from ncgnn.cli._options import (
     AddressOption,
+    ConfigsOption,
     DataDirOption,
     DatasetsOption,
     DeviceOption,
@@ -22,6 +23,7 @@ from ncgnn.cli._options import (
     SeedsOption,
     SettingsOption,
     ThreadsOption,
+    TrainOption,
     WorkersOption,
     chosen_settings,
     free_folder,
@@ -57,6 +59,7 @@ def reproduce(
     ] = None,
     datasets: DatasetsOption = None,
     models: ModelsOption = None,
+    config: ConfigsOption = None,
     settings: SettingsOption = None,
     seeds: SeedsOption = None,
     split: Annotated[
@@ -78,10 +81,7 @@ def reproduce(
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for what is made.")] = Path("reproduced"),
-    train: Annotated[
-        bool,
-        typer.Option("--train/--no-train", help="Train what is missing, or use what there is."),
-    ] = True,
+    train: TrainOption = True,
     engine: EngineOption = EngineChoice.local,
     address: AddressOption = None,
     workers: WorkersOption = None,
@@ -96,7 +96,9 @@ def reproduce(
     from ncgnn.experiments import is_timed, read_stored, request_for, targets
 
     if name is None:
-        if any(one is not None for one in (datasets, models, settings, seeds, split, stored)):
+        if any(
+            one is not None for one in (datasets, models, config, settings, seeds, split, stored)
+        ):
             raise InputError(f"name a table or figure: {', '.join(NAMES)}.")
         _list(targets())
         return
@@ -111,6 +113,7 @@ def reproduce(
         seeds=seed_numbers(seeds) or (0,),
         split=split,
         data_dir=data_dir,
+        config=config,
         settings=chosen_settings(settings, seeds) | ({"device": device} if device else {}),
         stored=kept,
         train=train,
@@ -201,6 +204,7 @@ def _plain(made: Reproduction) -> dict[str, Any]:
         "name": made.target.name,
         "split": made.request.split,
         "seeds": list(made.request.seeds),
+        "config": [str(file.path) for file in made.request.files],
         "settings": dict(made.request.settings),
         "absent": made.absent,
         "data": made.data.plain(),

@@ -24,6 +24,7 @@ from ncgnn.cli._options import (
     SeedsOption,
     SettingsOption,
     ThreadsOption,
+    TrainOption,
     WorkersOption,
     chosen_settings,
     names,
@@ -37,7 +38,7 @@ from ncgnn.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ncgnn.experiments import SweepResult
+    from ncgnn.experiments import PlannedRun, SweepResult
     from ncgnn.training import RunConfig
 
 
@@ -52,6 +53,7 @@ def sweep(
     device: DeviceOption = None,
     data_dir: DataDirOption = None,
     runs: RunsOption = Path("runs"),
+    train: TrainOption = True,
     engine: EngineOption = EngineChoice.local,
     address: AddressOption = None,
     workers: WorkersOption = None,
@@ -64,7 +66,7 @@ def sweep(
     Finished runs are never trained again and interrupted ones go on where they stopped, so the
     same command may be given as often as you like. Runs that fail keep their error and are listed.
     """
-    from ncgnn.experiments import grid
+    from ncgnn.experiments import grid, plan
 
     if datasets is None and not config:
         raise InputError("say which graphs: --datasets NAME, or several like a,b.")
@@ -77,6 +79,9 @@ def sweep(
         config=config or None,
         settings=chosen_settings(settings, seeds),
     )
+    if not train:
+        _show_plan(plan(configs, runs, data_dir=data_dir), json=json)
+        return
     outcome = run_cells(
         configs,
         runs,
@@ -97,6 +102,22 @@ def sweep(
         for grid_ in results_grids(results_table(as_records(outcome.runs))):
             console.print(as_rich(grid_))
     leave_if_incomplete(outcome, runs)
+
+
+def _show_plan(planned: list[PlannedRun], *, json: bool) -> None:
+    """How many runs of every model and data set are finished, and what became of the others."""
+    from ncgnn.report import as_rich, plan_grid
+
+    if json:
+        found = [
+            {"folder": str(run.folder), "state": run.state, "error": run.error} for run in planned
+        ]
+        print_json({"runs": found})
+        return
+    table_console().print(as_rich(plan_grid(planned)))
+    for run in planned:
+        if run.error:
+            print(f"{run.folder}: {run.error}", file=sys.stderr)
 
 
 def run_cells(configs: Sequence[RunConfig], runs: Path, **options: Any) -> SweepResult:

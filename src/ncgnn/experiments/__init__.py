@@ -7,6 +7,7 @@ from ncgnn._lazy import lazy_exports
 if TYPE_CHECKING:
     from ncgnn.experiments._engine import Watcher
     from ncgnn.experiments._grid import grid
+    from ncgnn.experiments._plan import PlannedRun, plan
     from ncgnn.experiments._records import Record, as_records, read_runs
     from ncgnn.experiments._reproduce import (
         Reproduction,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Difference",
+    "PlannedRun",
     "Record",
     "Reproduction",
     "Request",
@@ -43,6 +45,7 @@ __all__ = [
     "is_timed",
     "of_this_graph",
     "paired_test",
+    "plan",
     "read_runs",
     "read_stored",
     "reproduce",
@@ -59,6 +62,7 @@ __all__ = [
 _MODULES = {
     "_engine": ("Watcher",),
     "_grid": ("grid",),
+    "_plan": ("PlannedRun", "plan"),
     "_records": ("Record", "as_records", "read_runs"),
     "_stored": ("of_this_graph", "read_stored", "write_stored"),
     "_reproduce": (

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import InputError
+from ncgnn.experiments._config_files import paths_of
 from ncgnn.training import make_config
 from ncgnn.training._presets import given_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from ncgnn.training import RunConfig
 
@@ -47,7 +48,7 @@ def grid(
     check_settings(settings or {})
     numbers = _each(None if seeds is None else seed_list(seeds))
     chosen = _each([models] if isinstance(models, str) else models)
-    files = _files_for(chosen, _paths(config))
+    files = _files_for(chosen, paths_of(config))
     return [
         make_config(
             dataset=dataset,
@@ -77,11 +78,6 @@ def seed_list(seeds: int | Sequence[int]) -> tuple[int, ...]:
             f"seeds is {seeds}; give how many, or one or more different whole numbers from 0."
         )
     return found
-
-
-def _paths(config: Path | str | Sequence[Path | str] | None) -> list[Path]:
-    files = [config] if isinstance(config, Path | str) else config or ()
-    return list(dict.fromkeys(Path(file).expanduser() for file in files))
 
 
 def _files_for(

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from ncgnn.experiments._config_files import ConfigFile
     from ncgnn.training import RunConfig, RunResult
 
 #: The paper's data sets, in the order of its main table.
@@ -29,6 +30,7 @@ class Request:
         split: The one split family of all its cells.
         data_dir: Folder with npz files.
         settings: Options that all its cells share, as ``make_config`` takes them.
+        files: TOML files with options of the cells that they name.
     """
 
     datasets: tuple[str, ...]
@@ -37,9 +39,11 @@ class Request:
     split: str = "paper"
     data_dir: Path | None = None
     settings: tuple[tuple[str, Any], ...] = ()
+    files: tuple[ConfigFile, ...] = ()
 
     def config(self, dataset: str, model: str, seed: int, **options: Any) -> RunConfig:
-        """The configuration of one cell: preset, the request's settings, then these options."""
+        """The configuration of one cell: preset, file, the request's settings, these options."""
+        from ncgnn.experiments._config_files import file_for
         from ncgnn.training import make_config
 
         return make_config(
@@ -47,6 +51,7 @@ class Request:
             model=model,
             split=self.split,
             seed=seed,
+            config=file_for(self.files, dataset, model),
             settings=dict(self.settings) | options,
         )
 
@@ -81,7 +86,8 @@ class Target(Protocol):
         models: Compared where the request names none.
 
     One that rests on no runs has ``options``, the names of the settings that it takes; one that
-    shows a single run of every model is ``one_seed``.
+    shows a single run of every model is ``one_seed``; one whose runs do not follow the presets
+    ``sets_options``.
     """
 
     name: str

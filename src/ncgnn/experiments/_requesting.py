@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ncgnn.errors import DataNotFoundError, InputError
+from ncgnn.experiments._config_files import paths_of, read_config_files
 from ncgnn.experiments._grid import check_settings, seed_list
 from ncgnn.experiments._reproduce import target
 from ncgnn.experiments._request import Request
@@ -15,6 +16,7 @@ from ncgnn.training._presets import placed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ncgnn.experiments._config_files import ConfigFile
     from ncgnn.experiments._records import Record
     from ncgnn.experiments._reproduce import Reproduction
     from ncgnn.experiments._request import Target
@@ -29,6 +31,7 @@ def request_for(
     seeds: int | Sequence[int] = (0,),
     split: str | None = None,
     data_dir: Path | str | None = None,
+    config: Path | str | Sequence[Path | str] | None = None,
     settings: dict[str, Any] | None = None,
     stored: Iterable[Record] = (),
     train: bool = True,
@@ -42,6 +45,7 @@ def request_for(
         seeds: Of every cell: how many, from 0 on, or which.
         split: Split family of every cell; by default that of the printed numbers.
         data_dir: Folder with npz files.
+        config: TOML files, each with options of the cells whose model and data set it names.
         settings: Options of every cell.
         stored: Compact records; a data set whose cells are all among them need not be at hand.
         train: Whether missing cells will be trained; if not, one stored cell is enough for that.
@@ -60,7 +64,8 @@ def request_for(
         if given is not None and not shown:
             what = "data sets" if option == "--datasets" else "models"
             raise InputError(f"{name} shows no {what}; leave {option} out.")
-    _check_used(wanted, split, seeds, settings or {})
+    files = read_config_files(paths_of(config))
+    _check_used(wanted, split, seeds, settings or {}, files)
     check_settings(settings or {})
     folder = None if data_dir is None else Path(data_dir).expanduser()
     asked = tuple(wanted.datasets if datasets is None else dict.fromkeys(datasets))
@@ -71,7 +76,9 @@ def request_for(
         split or getattr(wanted, "split", "paper"),
         folder,
         tuple((settings or {}).items()),
+        files,
     )
+    _check_files(wanted, request, split_was_said=split is not None)
     if vain := [key for key, rows in _decided(wanted, request).items() if rows == "all"]:
         raise InputError(f"{name} decides {vain[0]} itself; leave --set {vain[0]} out.")
     absent = _absent(wanted, request, {record.name for record in stored}, train=train)
@@ -85,16 +92,25 @@ def request_for(
 
 
 def _check_used(
-    wanted: Target, split: str | None, seeds: int | Sequence[int], settings: dict[str, Any]
+    wanted: Target,
+    split: str | None,
+    seeds: int | Sequence[int],
+    settings: dict[str, Any],
+    files: Sequence[ConfigFile],
 ) -> None:
     """Complain of options that a table or figure would ignore."""
     chosen = seed_list(seeds)
     if getattr(wanted, "one_seed", False) and len(chosen) > 1:
         raise InputError(f"{wanted.name} draws one run of each model; give one of the seeds.")
+    if files and getattr(wanted, "sets_options", False):
+        raise InputError(
+            f"{wanted.name} trains all models alike; leave --config out, and change single options "
+            "with --set."
+        )
     known: frozenset[str] | None = getattr(wanted, "options", None)
     if known is None:
         return
-    given = {"--split": split is not None, "--seeds": chosen != (0,)}
+    given = {"--split": split is not None, "--seeds": chosen != (0,), "--config": bool(files)}
     if any(given.values()):
         useless = " and ".join(option for option, there in given.items() if there)
         raise InputError(f"{wanted.name} rests on no runs; leave {useless} out.")
@@ -102,6 +118,24 @@ def _check_used(
     if unknown:
         takes = f"; it takes {', '.join(sorted(known))}" if known else ""
         raise InputError(f"{wanted.name} rests on no runs; --set {unknown[0]} says nothing{takes}.")
+
+
+def _check_files(wanted: Target, request: Request, *, split_was_said: bool) -> None:
+    """Complain of files that no cell uses, or that were made for another family of splits."""
+    if not request.files:
+        return
+    shown = {(cell.data.dataset, cell.model.name) for cell in wanted.cells(request)}
+    for file in request.files:
+        if not any(file.fits(*cell) for cell in shown):
+            raise InputError(
+                f"{file.path} is for {file.scope}, which {wanted.name} does not show as it is "
+                "asked for; leave the file out, or name these with --models and --datasets."
+            )
+        if not split_was_said and file.split not in (None, request.split):
+            raise InputError(
+                f"{file.path} is for split family {file.split}, and {wanted.name} shows "
+                f"{request.split}; say which one with --split."
+            )
 
 
 def decided_by_rows(made: Reproduction) -> set[str]:

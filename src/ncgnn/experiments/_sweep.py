@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning
-from ncgnn.experiments._cell import Cell, Outcome, Status, kept_error, status
 from ncgnn.experiments._engine import Watcher, default_workers, work_on
-from ncgnn.training._run import RunResult, checked_device, finished_run
+from ncgnn.experiments._plan import cells_of, standing
+from ncgnn.training._run import RunResult, finished_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ncgnn.experiments._cell import Cell, Outcome, Status
     from ncgnn.experiments._engine import EngineName
     from ncgnn.training import RunConfig
 
@@ -77,8 +78,8 @@ def sweep(
     if address is not None and workers is not None:
         raise InputError("an existing cluster decides how many run at a time; leave --workers out.")
     watcher = Watcher() if watcher is None else watcher
-    cells = _cells(configs, Path(runs), data_dir, threads)
-    before, known = _standing(cells, retry_failed)
+    cells = cells_of(configs, Path(runs), data_dir, threads)
+    before, known = standing(cells, retry_failed)
     wanted = [
         cell
         for name, cell in cells.items()
@@ -95,53 +96,6 @@ def sweep(
             watcher.ended(cells[outcome.name], outcome)
             fresh[outcome.name] = outcome
     return _sweep_result(cells, before, fresh, known)
-
-
-def _standing(
-    cells: dict[str, Cell], retry_failed: bool
-) -> tuple[dict[str, Status], dict[Path, str]]:
-    """Where every cell stands, and the errors of those that are not to be tried."""
-    before: dict[str, Status] = {}
-    known: dict[Path, str] = {}
-    for name, cell in cells.items():
-        try:
-            before[name] = status(cell)
-        except (InputError, OSError) as problem:  # a changed graph, or an unreadable folder
-            before[name], known[cell.folder.path] = "failed", str(problem)
-            continue
-        if before[name] == "failed" and not retry_failed:
-            known[cell.folder.path] = kept_error(cell.folder)
-    return before, known
-
-
-def _cells(
-    configs: Sequence[RunConfig], runs: Path, data_dir: Path | str | None, threads: int
-) -> dict[str, Cell]:
-    """The cells by name, after a look at all that would make every one of them fail."""
-    from ncgnn.data import load
-    from ncgnn.graph._fingerprint import fingerprint
-    from ncgnn.training._trainable import trainable_split
-
-    place = None if data_dir is None else Path(data_dir).expanduser().resolve()
-    root = runs.expanduser().resolve()
-    if root.exists() and not root.is_dir():
-        raise InputError(f"--runs is {root}, which is a file; name a folder.")
-    hashes: dict[str, str] = {}
-    splits: dict[tuple[str, str, int], str] = {}
-    for dataset in dict.fromkeys(config.data.dataset for config in configs):
-        graph = load(dataset, place)
-        hashes[dataset] = fingerprint(graph)
-        mine = [config for config in configs if config.data.dataset == dataset]
-        for key in dict.fromkeys(_split_of(config) for config in mine):
-            splits[key] = trainable_split(graph, *key).sha256
-    for device in {config.training.device for config in configs}:
-        checked_device(device)
-    found = [(c, hashes[c.data.dataset], splits[_split_of(c)]) for c in configs]
-    return {c.name: Cell(c, root, place, threads, graph, split) for c, graph, split in found}
-
-
-def _split_of(config: RunConfig) -> tuple[str, str, int]:
-    return config.data.dataset, config.data.split, config.split_seed
 
 
 def _sweep_result(
@@ -179,8 +133,8 @@ def finished_runs(
 
     Damaged ones, and those whose graph has changed since, are left out with a warning.
     """
-    cells = _cells(configs, Path(runs), data_dir, threads=1)
-    before, known = _standing(cells, retry_failed=True)
+    cells = cells_of(configs, Path(runs), data_dir, threads=1)
+    before, known = standing(cells, retry_failed=True)
     for name, cell in cells.items():
         if before[name] == "interrupted" and cell.folder.is_done():
             try:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ncgnn.report._model_tables import model_details, model_tables, option_facts
     from ncgnn.report._nodes import node_columns, write_nodes, write_table
     from ncgnn.report._paper_render import paper_figure, paper_grids, write_reproduction
+    from ncgnn.report._plan_table import plan_grid
     from ncgnn.report._results_tables import results_columns, results_grids
     from ncgnn.report._run_figures import curves_figure, groups_figure, interplay_figure
     from ncgnn.report._run_html import run_report
@@ -51,6 +52,7 @@ __all__ = [
     "option_facts",
     "paper_figure",
     "paper_grids",
+    "plan_grid",
     "results_columns",
     "results_grids",
     "run_report",
@@ -72,6 +74,7 @@ _MODULES = {
     "_model_tables": ("model_details", "model_tables", "option_facts"),
     "_nodes": ("node_columns", "write_nodes", "write_table"),
     "_paper_render": ("paper_figure", "paper_grids", "write_reproduction"),
+    "_plan_table": ("plan_grid",),
     "_results_tables": ("results_columns", "results_grids"),
     "_run_figures": ("curves_figure", "groups_figure", "interplay_figure"),
     "_run_html": ("run_report",),

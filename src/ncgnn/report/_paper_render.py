@@ -46,11 +46,12 @@ def paper_grids(made: Reproduction) -> list[Grid]:
 def _settings(made: Reproduction) -> str:
     """Options by which the runs differ from what the table or figure shows by itself."""
     partly = decided_by_rows(made)
-    said = ", ".join(
+    said = [f"options of {file.path.name} for {file.scope}" for file in made.request.files]
+    said += [
         f"{key}={json.dumps(value)}{' where a row is not about it' if key in partly else ''}"
         for key, value in made.request.settings
-    )
-    return f"With {said}." if said else ""
+    ]
+    return f"With {', '.join(said)}." if said else ""
 
 
 def _runs(made: Reproduction) -> str:

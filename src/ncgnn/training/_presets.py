@@ -124,7 +124,7 @@ def make_config(
     _check_known([key for key in settings or {} if "." not in key], chosen, where)
     if "dataset" not in tree["data"]:
         raise InputError("say which graph: --dataset NAME, or dataset = … under [data].")
-    tree["data"]["dataset"] = _located(str(tree["data"]["dataset"]), config)
+    tree["data"]["dataset"] = located(str(tree["data"]["dataset"]), config)
     if chosen != given.get("model", {}).get("name", chosen):
         # Options of the model that the file speaks of mean nothing to another one.
         if len(given["model"]) > 1:
@@ -143,7 +143,7 @@ def make_config(
     return resolved(tree, where)
 
 
-def _located(dataset: str, config: Path | None) -> str:
+def located(dataset: str, config: Path | None) -> str:
     """The absolute path of a file, looked for beside the TOML file and then in this folder.
 
     A run can then be used from any folder, and two files of one name are two graphs.

@@ -88,6 +88,7 @@ class Embeddings:
     kind: Literal["table", "figure"] = "figure"
     datasets: tuple[str, ...] = ("coauthor-cs",)
     models: tuple[str, ...] = ("gcn", "ncgcn")
+    sets_options: bool = True
     one_seed: bool = True
 
     def cells(self, request: Request) -> list[RunConfig]:

@@ -102,6 +102,7 @@ class Observation:
     kind: Literal["table", "figure"] = "figure"
     datasets: tuple[str, ...] = DATASETS
     models: tuple[str, ...] = ("gcn",)
+    sets_options: bool = True
 
     def cells(self, request: Request) -> list[RunConfig]:
         """One run per data set and seed."""

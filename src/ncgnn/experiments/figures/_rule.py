@@ -47,11 +47,14 @@ OBSERVED = {"coauthor-cs": ConfusionRule(2, 0.4)}
 
 def preset_rule(request: Request, dataset: str) -> ConfusionRule:
     """NCGCN's k and T for a data set, or those that the request sets."""
+    from ncgnn.experiments._config_files import file_for
     from ncgnn.training import make_config
 
     given = chosen_options(request)
     settings = {key: given[key] for key in ("hops", "threshold", "dropout") if key in given}
-    options = make_config(dataset=dataset, model="ncgcn", settings=settings).model.options
+    file = file_for(request.files, dataset, "ncgcn")
+    chosen = make_config(dataset=dataset, model="ncgcn", config=file, settings=settings)
+    options = chosen.model.options
     if len(options["threshold"]) != 1:
         raise InputError("threshold: the figure divides nodes into low and high; give one number.")
     return ConfusionRule(int(options["hops"]), float(options["threshold"][0]))

@@ -68,6 +68,7 @@ class Time:
     kind: Literal["table", "figure"] = "figure"
     datasets: tuple[str, ...] = ("pubmed",)
     models: tuple[str, ...] = METHODS[:-1]  # the paper's figure is without NCSAGE
+    sets_options: bool = True
 
     def cells(self, request: Request) -> list[RunConfig]:
         """One run per data set, model and seed."""

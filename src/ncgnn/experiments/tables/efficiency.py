@@ -95,6 +95,7 @@ class EfficiencyTarget:
     title: str = "Time per epoch and per run, 64 hidden units, 2 layers"
     datasets: tuple[str, ...] = (PRINTED,)
     models: tuple[str, ...] = METHODS
+    sets_options: bool = True
     kind: Literal["table", "figure"] = "table"
 
     def cells(self, request: Request) -> list[RunConfig]:
