@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -42,6 +44,16 @@ def test_interplay_against_the_records(interplay):
         assert curve.mean == pytest.approx(table.mean(0))
         assert curve.std == pytest.approx(table.std(0, ddof=1))
     assert panel.estimated_nc.mean[0] == 0
+
+
+@pytest.mark.parametrize("name", ["interplay", "alpha"])
+def test_a_file_may_be_named_from_where_it_lies(interplay, name, dataset, monkeypatch):
+    request, runs = interplay
+    monkeypatch.chdir(Path(dataset).parent)
+    near = replace(request, datasets=(Path(dataset).name,))
+    found, known = (TARGETS[name].collect(some, runs).plain() for some in (near, request))
+    assert found["panels"]
+    assert found == known
 
 
 def test_test_accuracy_is_that_of_the_best_epoch_so_far(interplay):

@@ -74,10 +74,10 @@ class OneModelFigure(ABC):
     ) -> tuple[tuple[str, ...], str, dict[str, list[RunResult]]]:
         """Names of missing runs, the model, and the finished runs of every data set with some."""
         request = filled(self, request)
-        cells = self.cells(request)
-        missing = missing_cells(self, cells, runs)
+        missing = missing_cells(self, self.cells(request), runs)
+        # A cell knows a file by its whole path, which need not be how the request names it.
         by_dataset = {
-            dataset: present([c for c in cells if c.data.dataset == dataset], runs)
+            dataset: present(self.cells(replace(request, datasets=(dataset,))), runs)
             for dataset in request.datasets
         }
         return missing, request.models[0], {d: found for d, found in by_dataset.items() if found}
