@@ -67,7 +67,7 @@ def test_what_was_found_best_makes_a_table(tmp_path):
     command = ["reproduce", "table1", "--datasets", "digits", "--models", "gcn,mlp", "--config"]
     places = ["--runs", tmp_path / "runs", "--out", tmp_path / "out"]
     shown = json.loads(run(*command, best, "--set", "epochs=3", *places, "--json").stdout)
-    assert shown["config"] == [str(best)]
+    assert shown["config"][str(best)]["model"] == {"name": "gcn", "hidden": 6}
     assert shown["data"]["missing"] == []
     assert "hidden = 6" in next((tmp_path / "runs").glob("*-gcn-*/config.toml")).read_text()
     assert "hidden = 6" not in next((tmp_path / "runs").glob("*-mlp-*/config.toml")).read_text()

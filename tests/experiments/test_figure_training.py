@@ -13,6 +13,7 @@ from scipy.stats import gaussian_kde
 
 from ncgnn.errors import InputError
 from ncgnn.experiments.figures._alpha import kernel_density
+from ncgnn.experiments.figures._parts import short_name
 from ncgnn.experiments.figures._sensitivity import best_pair
 from ncgnn.training import RunFolder
 
@@ -44,6 +45,16 @@ def test_interplay_against_the_records(interplay):
         assert curve.mean == pytest.approx(table.mean(0))
         assert curve.std == pytest.approx(table.std(0, ddof=1))
     assert panel.estimated_nc.mean[0] == 0
+
+
+def test_two_files_of_one_name_have_names_of_their_own(dataset, tmp_path):
+    (tmp_path / "other").mkdir()
+    other = small_graph(tmp_path / "other")
+    request = replace(asked(dataset), datasets=(dataset, other))
+    folder = Path(dataset).parent.name
+    assert short_name(request, dataset) == f"{folder}/small"
+    assert short_name(request, other) == "other/small"
+    assert short_name(asked(dataset), dataset) == "small"
 
 
 @pytest.mark.parametrize("name", ["interplay", "alpha"])

@@ -8,7 +8,8 @@ from ncgnn import generate, save
 from ncgnn.errors import DataNotFoundError, InputError, UnknownNameError
 from ncgnn.experiments import reproduce, request_for, target
 from ncgnn.experiments.figures._rule import ConfusionRule, preset_rule
-from ncgnn.report import paper_grids
+from ncgnn.report import paper_figure, paper_grids
+from ncgnn.training import train_run
 
 
 def test_data_sets_that_are_not_at_hand_are_left_out(monkeypatch, tmp_path):
@@ -136,7 +137,7 @@ def test_settings_win_over_files_and_rows_over_both(best):
 
 
 def test_files_that_say_nothing_here_are_refused(best):
-    with pytest.raises(InputError, match=r"best\.toml is for mlp on digits, which table1 does not"):
+    with pytest.raises(InputError, match=r"best\.toml is for mlp on digits, which is not asked"):
         _table1(models=["gcn"], config=best("mlp"))
     with pytest.raises(InputError, match="is for gcn on photo"):
         _table1(models=["gcn"], config=best(dataset="photo"))
@@ -164,8 +165,84 @@ def test_a_file_beside_its_graph_is_for_that_graph(best, tmp_path, monkeypatch):
     assert cell.model.options["hidden"] == 7
 
 
+def test_a_figure_names_its_files(best, tmp_path):
+    path = best("ncgcn")
+    request, _ = request_for("alpha", datasets=["digits"], config=path, settings={"epochs": 2})
+    runs = [train_run(cell, tmp_path / "runs") for cell in _cells("alpha", request)]
+    figure = paper_figure(reproduce("alpha", runs, request=request))
+    below = figure.get_supxlabel().replace("\n", " ")
+    assert "With options of best.toml for ncgcn on digits, epochs=2." in below
+
+
 def test_groups_of_a_figure_follow_the_file(best):
     path = best("ncgcn")
     path.write_text('[model]\nname = "ncgcn"\nhops = 2\nthreshold = 0.9\n')
     request, _ = request_for("groups", datasets=["digits"], models=["gcn", "ncgcn"], config=path)
     assert preset_rule(request, "digits") == ConfusionRule(2, 0.9)
+
+
+def test_rows_that_keep_their_own_and_other_families_are_said_below(best):
+    path = best("ncgcn", split="uniform")
+    path.write_text(path.read_text().replace("hidden", "hops"))
+    models = ["ncgcn", "three-hops"]
+    request = _table1(models=models, config=path, split="stratified")
+    note = paper_grids(reproduce("table1", [], request=request))[0].notes[-1]
+    assert note == (
+        "With options of best.toml for ncgcn on digits (found for uniform splits) where a row is "
+        "not about them."
+    )
+
+
+def test_one_column_has_one_split_per_seed(best):
+    path = best("gcn")
+    path.write_text('[data]\nsplit_seed = 7\n[model]\nname = "gcn"\n')
+    with pytest.raises(InputError, match="add --set split_seed"):
+        _table1(models=["gcn", "mlp"], config=path, seeds=2)
+    _table1(models=["gcn", "mlp"], config=path, seeds=2, settings={"split_seed": 7})
+    _table1(models=["gcn"], config=path, seeds=2)
+
+
+def test_a_file_that_changes_meanwhile_changes_nothing(best, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    best()
+    request = _table1(models=["gcn"], config="best.toml")
+    before = _cells("table1", request)
+    (tmp_path / "best.toml").write_text("[model]\nhidden = 3\n")
+    monkeypatch.chdir("/")
+    assert _cells("table1", request) == before
+
+
+def test_files_of_absent_data_sets_are_not_spoken_of(best, monkeypatch):
+    from ncgnn.experiments import _requesting
+
+    def look(dataset, folder, download=True):
+        if dataset == "pubmed":
+            raise DataNotFoundError("not at hand")
+
+    monkeypatch.setattr(_requesting, "_look", look)
+    options = {"datasets": ["digits", "pubmed"], "models": ["gcn"]}
+    request, absent = request_for("table1", config=best(dataset="pubmed"), **options)
+    assert list(absent) == ["pubmed"]
+    assert request.files == ()
+
+
+@pytest.mark.parametrize("name", ["efficiency", "time", "observation", "embeddings"])
+def test_what_trains_all_models_alike_takes_no_file(name, best):
+    with pytest.raises(InputError, match=f"{name} trains all models alike"):
+        request_for(name, datasets=["digits"], config=best())
+
+
+def test_names_are_known_however_they_are_written():
+    request, _ = request_for("table1", datasets=["Digits", "DIGITS"], models=["gcn"])
+    assert request.datasets == ("digits",)
+    assert len(_cells("table1", request)) == 1
+
+
+def test_an_impossible_threshold_is_said_before_anything_is_trained():
+    with pytest.raises(InputError, match="give one number"):
+        request_for(
+            "groups",
+            datasets=["digits"],
+            models=["ncgcn"],
+            settings={"threshold": [0.3, 0.6], "dropout": [0.1, 0.1, 0.1]},
+        )

@@ -22,8 +22,8 @@ from ncgnn.experiments import (
     write_stored,
 )
 from ncgnn.experiments._compared import uneven_efforts, without_pairs
+from ncgnn.experiments._names import short_names
 from ncgnn.report import results_columns, results_grids
-from ncgnn.report._results_tables import short_names
 from ncgnn.training import train_run
 from ncgnn.training._config import config_sha256
 

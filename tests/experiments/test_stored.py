@@ -17,6 +17,7 @@ from ncgnn.experiments import (
     of_this_graph,
     read_runs,
     read_stored,
+    results_table,
     sweep,
     write_stored,
 )
@@ -85,6 +86,37 @@ def test_a_run_with_another_outcome_replaces_its_record(tmp_path):
     assert write_stored([told], path) == 1
     assert write_stored([second], path) == 0
     assert read_stored(path) == [changed, told]
+
+
+def test_runs_of_one_configuration_on_two_graphs_are_both_kept(tmp_path):
+    (config,) = grid("digits", "mlp")
+    (unknown,) = records_of([config])
+    first, second = (replace(unknown, graph=graph) for graph in ("a" * 10, "b" * 10))
+    path = tmp_path / "kept.jsonl"
+    assert write_stored([unknown], path) == 1
+    assert write_stored([first], path) == 1  # the same run, whose graph is known now
+    assert read_stored(path) == [first]
+    assert write_stored([second, first, unknown], path) == 1
+    assert read_stored(path) == [first, second]
+
+
+def test_of_two_graphs_the_one_at_hand_counts(tmp_path):
+    graphs = [ncgnn.generate(nodes=60 + n, edges=120, classes=3, features=4) for n in (0, 1)]
+    for number, graph in enumerate(graphs):
+        ncgnn.save(graph, tmp_path / "mine.npz")
+        (config,) = grid(str(tmp_path / "mine.npz"), "mlp", settings={"epochs": 2, "hidden": 4})
+        train_run(config, tmp_path / f"runs{number}").folder.rename(tmp_path / f"run{number}")
+    runs = tmp_path / "both"
+    runs.mkdir()
+    for number in (0, 1):
+        (tmp_path / f"run{number}").rename(runs / f"run{number}")
+    records, problems = read_runs(runs)
+    assert len({record.graph for record in records}) == 2
+    assert not problems
+    fitting, others = of_this_graph(records, [config])
+    assert [record.graph for record in fitting] == [fingerprint(graphs[1])[:10]]
+    assert not others
+    assert len(results_table(records)) == 2
 
 
 def test_what_could_not_be_read_is_never_written(tmp_path):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ncgnn.errors import InputError, NcgnnWarning
+from ncgnn.errors import InputError
 from ncgnn.experiments import grid
 
 
@@ -22,8 +22,25 @@ def test_a_grid_leaves_open_what_the_file_says(tmp_path):
     (config,) = grid(config=path)
     assert config.name.startswith("digits-gcn-paper-s4-")
     assert config.model.options["hidden"] == 8
-    with pytest.warns(NcgnnWarning, match="not used for mlp"):
-        assert [c.model.name for c in grid(models=["mlp", "gcn"], config=path)] == ["mlp", "gcn"]
+    both = grid(models=["mlp", "gcn"], config=path, split="paper")
+    assert [c.model.name for c in both] == ["mlp", "gcn"]
+    assert {c.data.dataset for c in both} == {"digits"}
+    assert both[0].model.options["hidden"] == 512  # the file is for gcn
+
+
+def test_a_file_is_for_the_model_and_the_data_set_that_it_names(tmp_path):
+    file = tmp_path / "best.toml"
+    file.write_text(
+        '[data]\ndataset = "digits"\n[model]\nname = "gcn"\n[training]\nlearning_rate = 0.3\n'
+    )
+    rates = {
+        (c.data.dataset, c.model.name): c.training.learning_rate
+        for c in grid(["Digits", "pubmed"], ["gcn", "mlp"], config=file, split="uniform")
+    }
+    assert len(rates) == 4
+    assert [cell for cell, rate in rates.items() if rate == 0.3] == [("digits", "gcn")]
+    with pytest.raises(InputError, match="is for gcn on digits, which is not asked for"):
+        grid(["pubmed"], ["gcn"], config=file)
 
 
 def test_several_files_are_as_many_configurations(tmp_path):
@@ -47,7 +64,7 @@ def test_a_file_for_a_model_that_is_not_asked_for_is_a_mistake(tmp_path):
     files = [tmp_path / "gcn.toml", tmp_path / "sage.toml"]
     files[0].write_text('[model]\nname = "gcn"\n')
     files[1].write_text('[model]\nname = "sage"\n')
-    with pytest.raises(InputError, match=r"sage\.toml is for model sage"):
+    with pytest.raises(InputError, match=r"sage\.toml is for sage, which is not"):
         grid(["digits"], ["gcn", "mlp"], config=files)
     files[1].write_text("model = 3\n")
     with pytest.raises(InputError, match=r"sage\.toml: model must be a section"):

@@ -94,6 +94,12 @@ def test_numbers_are_those_of_the_runs(made):
     values = [run.result["scores"]["test"]["accuracy"] for run in runs]
     assert entry.test.mean == pytest.approx(statistics.fmean(values))
     assert entry.test.std == pytest.approx(statistics.stdev(values))
+    for found, part, score in (
+        (entry.val, "val", "accuracy"),
+        (entry.macro_f1, "test", "macro_f1"),
+    ):
+        values = [run.result["scores"][part][score] for run in runs]
+        assert found.mean == pytest.approx(statistics.fmean(values))
     assert table.entries["three-hops", "digits"].seeds == (0,)
 
 
@@ -268,6 +274,13 @@ def test_the_leaderboard_quotes_others_and_runs_ours(tmp_path):
     assert all(row[1] for row in (ours, macro, majority))
     test = made.data.ours.entries["ncgcn", "digits"].test.mean
     assert ours[1] == f"{100 * test:.2f} (1)"  # not marked: others have splits of their own
+
+
+@pytest.mark.parametrize("split", ["paper", "stratified", "published"])
+def test_printed_numbers_are_of_one_family(made, split):
+    table = replace(made[3].data, datasets=("chameleon-filtered",), split=split)
+    shown = table.paper("ncgcn", "chameleon-filtered")
+    assert shown == ((46.84, 4.36) if split == "paper" else None)
 
 
 def test_printed_numbers_stand_beside_their_own_split_family_alone(real_data_dir):

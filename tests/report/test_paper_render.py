@@ -14,7 +14,7 @@ from ncgnn.report._paper_render import _runs
     ("models", "missing", "said"),
     [
         (("gcn",), (), "Stratified split, seeds 0, 3"),
-        (("gcn",), ("a run",), "Stratified split, seeds 0, 3; missing runs: 1"),
+        (("gcn",), ("a run",), "Stratified split, seeds 0, 3"),
         ((), ("a data set",), ""),
     ],
 )

@@ -77,6 +77,30 @@ def test_what_comes_later_wins(tmp_path):
     assert config.model.options["threshold"] == [0.4]
 
 
+def test_a_data_set_has_one_name_however_it_is_written():
+    written = [
+        make_config(dataset=name, model="ncgcn", split="paper")
+        for name in ("chameleon-filtered", "Chameleon_Filtered", "chameleon filtered")
+    ]
+    assert len({config.name for config in written}) == 1
+    assert preset("ncgcn", "Coauthor_CS") == preset("ncgcn", "coauthor-cs") != preset("ncgcn", "")
+
+
+def test_a_path_is_meant_from_where_it_was_written(tmp_path, monkeypatch):
+    """A file beside the TOML file is what that speaks of, not what the command line does."""
+    (tmp_path / "tuned").mkdir()
+    for folder in (tmp_path, tmp_path / "tuned"):
+        (folder / "mine.npz").touch()
+    file = tmp_path / "tuned" / "gcn.toml"
+    file.write_text('[data]\ndataset = "mine.npz"\n')
+    monkeypatch.chdir(tmp_path)
+    there, here = str(tmp_path / "tuned" / "mine.npz"), str(tmp_path / "mine.npz")
+    assert make_config(config=file).data.dataset == there
+    assert make_config(config=file, dataset="mine.npz").data.dataset == here
+    settings = {"data.dataset": "mine.npz"}
+    assert make_config(config=file, settings=settings).data.dataset == here
+
+
 def test_another_model_than_the_files_drops_the_files_model_options(tmp_path):
     path = tmp_path / "c.toml"
     path.write_text('[data]\ndataset = "digits"\n[model]\nname = "ncgcn"\nhops = 2\n')

@@ -204,7 +204,7 @@ def _plain(made: Reproduction) -> dict[str, Any]:
         "name": made.target.name,
         "split": made.request.split,
         "seeds": list(made.request.seeds),
-        "config": [str(file.path) for file in made.request.files],
+        "config": {str(file.path): file.tables for file in made.request.files},
         "settings": dict(made.request.settings),
         "absent": made.absent,
         "data": made.data.plain(),

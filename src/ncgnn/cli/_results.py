@@ -149,11 +149,13 @@ def _may_be_wanted(run: Path, datasets: str | None, models: str | None, split: s
 def _is_wanted(
     config: dict[str, Any], datasets: str | None, models: str | None, split: str | None
 ) -> bool:
+    from ncgnn.training._config_file import located
+
     data = config["data"]
     graph = Path(data["dataset"])
     called = {str(graph), graph.name, graph.stem}
     asked = () if datasets is None else names(datasets, "--datasets")
-    asked = {*asked, *(str(Path(name).expanduser().resolve()) for name in asked)}
+    asked = {*asked, *(located(name) for name in asked)}
     return (
         (datasets is None or bool(called & asked))
         and (models is None or config["model"]["name"] in names(models, "--models"))

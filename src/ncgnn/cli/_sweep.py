@@ -110,7 +110,16 @@ def _show_plan(planned: list[PlannedRun], *, json: bool) -> None:
 
     if json:
         found = [
-            {"folder": str(run.folder), "state": run.state, "error": run.error} for run in planned
+            {
+                "folder": str(run.folder),
+                "dataset": run.config.data.dataset,
+                "split": run.config.data.split,
+                "model": run.config.model.name,
+                "seed": run.config.training.seed,
+                "state": run.state,
+                "error": run.error,
+            }
+            for run in planned
         ]
         print_json({"runs": found})
         return

@@ -13,6 +13,7 @@ from ncgnn.cli._options import (
     DataDirOption,
     DeviceOption,
     JsonOption,
+    MaybeSplitOption,
     RetryOption,
     RunsOption,
     SeedsOption,
@@ -58,12 +59,7 @@ def tune(
             help="With how many fresh seeds the best parameters are trained at the end; or a list."
         ),
     ] = "3",
-    split: Annotated[
-        str | None,
-        typer.Option(
-            help="Split family: stratified (the default), paper, published, planetoid or uniform."
-        ),
-    ] = None,
+    split: MaybeSplitOption = None,
     device: DeviceOption = None,
     data_dir: DataDirOption = None,
     runs: RunsOption = Path("runs"),

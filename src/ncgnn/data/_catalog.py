@@ -91,11 +91,20 @@ def entry(name: str) -> DatasetEntry:
     Raises:
         UnknownNameError: There is no such data set.
     """
-    known = _by_name()
-    plain = name.strip().lower().replace("_", "-").replace(" ", "-")
+    known, plain = _by_name(), _plain(name)
     if plain not in known:
         raise UnknownNameError("data set", name, list(known))
     return known[plain]
+
+
+def canonical(name: str) -> str:
+    """A data set's name as the catalogue has it; what it does not know is left as it is."""
+    plain = _plain(name)
+    return plain if plain in _by_name() else name
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("_", "-").replace(" ", "-")
 
 
 def entries() -> list[DatasetEntry]:

@@ -33,7 +33,7 @@ class Cell:
         runs: Folder of all runs.
         data_dir: Folder with npz files.
         threads: Number of threads that train it.
-        graph_sha256: Hash of the graph that it is trained on.
+        graph_sha256: Hash of the graph that it is trained on; "" if that is not at hand.
         split_sha256: Hash of its split.
     """
 
@@ -92,7 +92,8 @@ def status(cell: Cell) -> Status:
             folder.check()
         except NcgnnError:
             return "interrupted"
-        check_same_graph(folder, cell.config, cell.graph_sha256, cell.split_sha256)
+        if cell.graph_sha256:
+            check_same_graph(folder, cell.config, cell.graph_sha256, cell.split_sha256)
         return "finished"
     if (folder / ERROR).is_file():
         # What was wrong with the input may have been put right since.

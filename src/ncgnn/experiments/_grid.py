@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import InputError
-from ncgnn.experiments._config_files import paths_of
+from ncgnn.experiments._config_files import check_all_used, read_config_files
 from ncgnn.training import make_config
-from ncgnn.training._presets import given_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,19 +35,22 @@ def grid(
     """Every model on every data set with every seed and configuration, data set by data set.
 
     Args:
-        datasets: Names or paths of npz files; None: what the TOML file says.
+        datasets: Names or paths of npz files; None: those that the TOML files name.
         models: Names; None: what the TOML file says, or ncgcn.
         seeds: How many, from 0 on, or which; None: what the TOML file says, or 0.
         split: Split family.
         device: Where tensors live.
-        config: TOML file with options for all of them; several are as many configurations. Beside
-            ``models``, each of several files is for the model that it names alone.
+        config: TOML files, each for the model and the data set that it names, or for all if it
+            names none; several for the same are as many configurations.
         settings: More options, as :func:`ncgnn.training.make_config` takes them.
     """
     check_settings(settings or {})
     numbers = _each(None if seeds is None else seed_list(seeds))
+    files = read_config_files(config)
+    named = [file.dataset for file in files if file.dataset is not None]
+    graphs = _each([datasets] if isinstance(datasets, str) else datasets or named or None)
     chosen = _each([models] if isinstance(models, str) else models)
-    files = _files_for(chosen, paths_of(config))
+    check_all_used(files, [(dataset, model) for dataset in graphs for model in chosen])
     return [
         make_config(
             dataset=dataset,
@@ -59,9 +61,9 @@ def grid(
             config=file,
             settings=settings,
         )
-        for dataset in _each([datasets] if isinstance(datasets, str) else datasets)
+        for dataset in graphs
         for model in chosen
-        for file in files[model]
+        for file in [one for one in files if one.fits(dataset, model)] or [None]
         for seed in numbers
     ]
 
@@ -78,25 +80,6 @@ def seed_list(seeds: int | Sequence[int]) -> tuple[int, ...]:
             f"seeds is {seeds}; give how many, or one or more different whole numbers from 0."
         )
     return found
-
-
-def _files_for(
-    models: Sequence[str | None], files: Sequence[Path]
-) -> dict[str | None, list[Path | None]]:
-    """The files whose options each model takes: of several, those that name it or none."""
-    if len(files) < 2 or models == [None]:
-        return {model: list(files) or [None] for model in models}
-    named = {file: given_tables(file).get("model", {}).get("name") for file in files}
-    for file, name in named.items():
-        if name is not None and name not in models:
-            raise InputError(
-                f"{file} is for model {name}, which is not among --models; leave the file out, or "
-                "add the model."
-            )
-    return {
-        model: [file for file in files if named[file] in (None, model)] or [None]
-        for model in models
-    }
 
 
 def _each(values: Iterable[Any] | None) -> list[Any]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast
 
-from ncgnn.errors import InputError
+from ncgnn.errors import DataNotFoundError, InputError
 from ncgnn.experiments._cell import Cell, Status, kept_error, status
+from ncgnn.training._folder import CONFIG, ERROR
 from ncgnn.training._run import checked_device
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ncgnn.training import RunConfig
+
+State = Literal["finished", "running", "interrupted", "failed", "missing"]
 
 
 @dataclass(frozen=True)
@@ -23,13 +26,14 @@ class PlannedRun:
     Attributes:
         folder: Where it is, or will be.
         config: Its configuration.
-        state: ``finished``, ``failed``, ``interrupted`` (damaged ones too) or ``missing``.
+        state: ``finished``; ``running`` in another process; ``interrupted``, or damaged since;
+            ``failed``; or ``missing``.
         error: Why a failed one failed, or cannot be trained.
     """
 
     folder: Path
     config: RunConfig
-    state: Status
+    state: State
     error: str = ""
 
 
@@ -38,17 +42,32 @@ def plan(
 ) -> list[PlannedRun]:
     """Where every run stands that :func:`ncgnn.experiments.sweep` would be given.
 
+    Nothing is downloaded; where a graph is not at hand, runs are not checked against it.
+
     Args:
         configs: What is to be trained; equal configurations are one run.
         runs: Folder of all runs.
         data_dir: Folder with npz files.
     """
-    cells = cells_of(configs, Path(runs), data_dir, threads=1)
+    cells = cells_of(configs, Path(runs), data_dir, download=False)
     states, errors = standing(cells, retry_failed=False)
     return [
-        PlannedRun(cell.folder.path, cell.config, states[name], errors.get(cell.folder.path, ""))
+        _planned(cell, states[name], errors.get(cell.folder.path, ""))
         for name, cell in cells.items()
     ]
+
+
+def _planned(cell: Cell, state: Status, error: str) -> PlannedRun:
+    """A run for people: what a sweep would take up again need not have been interrupted."""
+    folder, shown = cell.folder, cast("State", state)
+    if state == "interrupted":
+        if folder.is_in_use():
+            shown = "running"
+        elif (folder / ERROR).is_file():
+            shown, error = "failed", kept_error(folder)
+        elif not (folder / CONFIG).is_file():
+            shown = "missing"
+    return PlannedRun(folder.path, cell.config, shown, error)
 
 
 def standing(
@@ -69,9 +88,17 @@ def standing(
 
 
 def cells_of(
-    configs: Sequence[RunConfig], runs: Path, data_dir: Path | str | None, threads: int
+    configs: Sequence[RunConfig],
+    runs: Path,
+    data_dir: Path | str | None,
+    *,
+    threads: int = 1,
+    download: bool = True,
 ) -> dict[str, Cell]:
-    """The cells by name, after a look at all that would make every one of them fail."""
+    """The cells by name, after a look at all that would make every one of them fail.
+
+    Without ``download``, cells whose graph is not at hand know no hashes of it.
+    """
     from ncgnn.data import load
     from ncgnn.graph._fingerprint import fingerprint
     from ncgnn.training._trainable import trainable_split
@@ -83,14 +110,19 @@ def cells_of(
     hashes: dict[str, str] = {}
     splits: dict[tuple[str, str, int], str] = {}
     for dataset in dict.fromkeys(config.data.dataset for config in configs):
-        graph = load(dataset, place)
+        try:
+            graph = load(dataset, place, download=download)
+        except DataNotFoundError:
+            if download:
+                raise
+            continue
         hashes[dataset] = fingerprint(graph)
         mine = [config for config in configs if config.data.dataset == dataset]
         for key in dict.fromkeys(_split_of(config) for config in mine):
             splits[key] = trainable_split(graph, *key).sha256
     for device in {config.training.device for config in configs}:
         checked_device(device)
-    found = [(c, hashes[c.data.dataset], splits[_split_of(c)]) for c in configs]
+    found = [(c, hashes.get(c.data.dataset, ""), splits.get(_split_of(c), "")) for c in configs]
     return {c.name: Cell(c, root, place, threads, graph, split) for c, graph, split in found}
 
 

@@ -69,7 +69,7 @@ def read_runs(folder: Path | str) -> tuple[list[Record], dict[Path, str]]:
     """All finished runs of a folder, and what is wrong with the others.
 
     Every file of a run is checked against its checksum; a damaged run is never read, and of two
-    folders with the same configuration only the first.
+    folders with the same configuration and graph only the first.
 
     Returns:
         The records, and a sentence for every folder whose run is not among them.
@@ -77,8 +77,8 @@ def read_runs(folder: Path | str) -> tuple[list[Record], dict[Path, str]]:
     root = Path(folder).expanduser()
     if not root.is_dir():
         raise InputError(f"there is no folder {root}; name the folder of your runs with --runs.")
-    records: dict[str, Record] = {}
-    places: dict[str, Path] = {}
+    records: dict[tuple[str, str], Record] = {}
+    places: dict[tuple[str, str], Path] = {}
     problems: dict[Path, str] = {}
     for path in sorted(p for p in root.iterdir() if p.is_dir()):
         try:
@@ -90,10 +90,11 @@ def read_runs(folder: Path | str) -> tuple[list[Record], dict[Path, str]]:
         except (NcgnnError, OSError) as error:
             problems[path] = str(error)
             continue
-        if record.name in records:
-            problems[path] = f"has the same configuration as {places[record.name]}."
+        key = (record.name, record.graph)
+        if key in records:
+            problems[path] = f"has the same configuration as {places[key]}."
             continue
-        records[record.name], places[record.name] = record, path
+        records[key], places[key] = record, path
     return list(records.values()), problems
 
 

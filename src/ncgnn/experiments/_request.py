@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ncgnn.experiments._config_files import ConfigFile
-    from ncgnn.training import RunConfig, RunResult
+    from ncgnn.training import ConfigFile, RunConfig, RunResult
 
 #: The paper's data sets, in the order of its main table.
 DATASETS = (

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ncgnn.data._catalog import canonical
 from ncgnn.errors import DataNotFoundError, InputError
-from ncgnn.experiments._config_files import paths_of, read_config_files
+from ncgnn.experiments._config_files import check_all_used, file_for, read_config_files
 from ncgnn.experiments._grid import check_settings, seed_list
 from ncgnn.experiments._reproduce import target
 from ncgnn.experiments._request import Request
@@ -16,11 +17,10 @@ from ncgnn.training._presets import placed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ncgnn.experiments._config_files import ConfigFile
     from ncgnn.experiments._records import Record
     from ncgnn.experiments._reproduce import Reproduction
     from ncgnn.experiments._request import Target
-    from ncgnn.training import RunConfig
+    from ncgnn.training import ConfigFile, RunConfig
 
 
 def request_for(
@@ -64,11 +64,13 @@ def request_for(
         if given is not None and not shown:
             what = "data sets" if option == "--datasets" else "models"
             raise InputError(f"{name} shows no {what}; leave {option} out.")
-    files = read_config_files(paths_of(config))
+    files = read_config_files(config)
     _check_used(wanted, split, seeds, settings or {}, files)
     check_settings(settings or {})
     folder = None if data_dir is None else Path(data_dir).expanduser()
-    asked = tuple(wanted.datasets if datasets is None else dict.fromkeys(datasets))
+    asked = tuple(
+        wanted.datasets if datasets is None else dict.fromkeys(canonical(one) for one in datasets)
+    )
     request = Request(
         asked,
         tuple(wanted.models if models is None else dict.fromkeys(models)),
@@ -88,7 +90,8 @@ def request_for(
             f"none of {', '.join(asked)} is at hand; name the folder of your npz files with "
             "--data-dir."
         )
-    return replace(request, datasets=present), absent
+    used = tuple(f for f in files if any(f.fits(dataset, None) for dataset in present))
+    return replace(request, datasets=present, files=used), absent
 
 
 def _check_used(
@@ -121,26 +124,43 @@ def _check_used(
 
 
 def _check_files(wanted: Target, request: Request, *, split_was_said: bool) -> None:
-    """Complain of files that no cell uses, or that were made for another family of splits."""
+    """Complain of files that no cell uses, or that would put several splits into one column."""
     if not request.files:
         return
-    shown = {(cell.data.dataset, cell.model.name) for cell in wanted.cells(request)}
+    cells = wanted.cells(request)
+    check_all_used(request.files, [(cell.data.dataset, cell.model.name) for cell in cells])
     for file in request.files:
-        if not any(file.fits(*cell) for cell in shown):
-            raise InputError(
-                f"{file.path} is for {file.scope}, which {wanted.name} does not show as it is "
-                "asked for; leave the file out, or name these with --models and --datasets."
-            )
         if not split_was_said and file.split not in (None, request.split):
             raise InputError(
                 f"{file.path} is for split family {file.split}, and {wanted.name} shows "
                 f"{request.split}; say which one with --split."
             )
+    splits: dict[tuple[str, int], set[int]] = {}
+    for cell in cells:
+        key = (cell.data.dataset, cell.training.seed)
+        splits.setdefault(key, set()).add(cell.split_seed)
+    if any(len(seeds) > 1 for seeds in splits.values()):
+        raise InputError(
+            "split_seed is fixed by a file and not for the other rows, whose splits would be "
+            "others; add --set split_seed=… for all."
+        )
 
 
 def decided_by_rows(made: Reproduction) -> set[str]:
     """Settings that are not in force in every row, because some rows are about that option."""
     return set(_decided(made.target, made.request))
+
+
+def overridden_files(made: Reproduction) -> set[Path]:
+    """Files of which some rows do not take all, because they are about one of its options."""
+    listening = _Listening(**vars(replace(made.request, seeds=made.request.seeds[:1])))
+    made.target.cells(listening)
+    found: set[Path] = set()
+    for cell, own in listening.heard:
+        file = file_for(made.request.files, cell.data.dataset, cell.model.name)
+        if file is not None and own & {key for table in file.tables.values() for key in table}:
+            found.add(file.path)
+    return found
 
 
 def _decided(wanted: Target, request: Request) -> dict[str, Literal["some", "all"]]:

@@ -28,7 +28,7 @@ _NEEDED_OPTIONS = (
 def read_stored(path: Path | str) -> list[Record]:
     """Records from a file of JSON lines; the error names the line that is damaged."""
     path = Path(path).expanduser()
-    found: dict[str, Record] = {}
+    found: dict[tuple[str, str], Record] = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -41,7 +41,7 @@ def read_stored(path: Path | str) -> list[Record]:
                 f"{path}, line {number}: is no record of a run ({error!r}). If the file is one of "
                 "'ncgnn results --add-to', remove the line; else name another."
             ) from None
-        found[record.name] = record
+        found[record.name, record.graph] = record
     return list(found.values())
 
 
@@ -79,6 +79,8 @@ def _check_scores(result: dict[str, Any]) -> None:
 def write_stored(records: Iterable[Record], path: Path | str) -> int:
     """Add records to a file of JSON lines; one that has changed or tells more replaces its old one.
 
+    Runs of one configuration on several graphs are all kept.
+
     Several processes may add to one file at a time.
 
     Returns:
@@ -87,12 +89,28 @@ def write_stored(records: Iterable[Record], path: Path | str) -> int:
     path = Path(path).expanduser()
     # A file of its own is locked, because this one is replaced.
     with locked(path.with_name(f".{path.name}.lock")):
-        known = {record.name: record for record in read_stored(path)} if path.is_file() else {}
-        new = {r.name: r for r in records if r.name not in known or _tells_more(r, known[r.name])}
-        for record in new.values():
+        known = {(r.name, r.graph): r for r in (read_stored(path) if path.is_file() else ())}
+        new = 0
+        for record in records:
             _record(vars(record))  # what could not be read again is never written
-        write_text(path, "".join(_line(record) for record in (known | new).values()))
-    return len(new)
+            place, mine = _place(record, known), (record.name, record.graph)
+            if place not in known or _tells_more(record, known[place]):
+                if place != mine:  # of which graph the old one is was not known
+                    known.pop(place)
+                known[mine] = record
+                new += 1
+        write_text(path, "".join(_line(record) for record in known.values()))
+    return new
+
+
+def _place(record: Record, known: dict[tuple[str, str], Record]) -> tuple[str, str]:
+    """The key of the record that this one would replace, or its own."""
+    mine, unknown = (record.name, record.graph), (record.name, "")
+    if mine not in known and unknown in known:
+        return unknown
+    if not record.graph:
+        return next((key for key in known if key[0] == record.name), mine)
+    return mine
 
 
 def _line(record: Record) -> str:
@@ -102,6 +120,8 @@ def _line(record: Record) -> str:
 
 def _tells_more(record: Record, known: Record) -> bool:
     """Whether a run came out differently, or is told to be of a graph or version unknown so far."""
+    if known.graph and not record.graph:
+        return False
     told = (record.graph and not known.graph) or (record.code and not known.code)
     return bool(told) or record.result != known.result
 
@@ -117,7 +137,9 @@ def of_this_graph(
     from ncgnn.data import load, make_split
     from ncgnn.graph._fingerprint import fingerprint
 
-    kept = {record.name: record for record in records}
+    kept: dict[str, list[Record]] = {}
+    for record in records:
+        kept.setdefault(record.name, []).append(record)
     fitting: list[Record] = []
     others: list[str] = []
     wanted = [config for config in configs if config.name in kept]
@@ -128,12 +150,15 @@ def of_this_graph(
         except DataNotFoundError:
             graph, graph_sha256 = None, ""
         for config in (config for config in wanted if config.data.dataset == dataset):
-            record = kept[config.name]
+            found = kept[config.name]
             if graph is not None:
                 split = make_split(graph, config.data.split, config.split_seed, warn=False)
-                same_split = record.result.get("split_sha256") == split.sha256
-                if not same_split or not graph_sha256.startswith(record.graph):
-                    others.append(record.name)
-                    continue
-            fitting.append(record)
+                found = [
+                    record
+                    for record in found
+                    if record.result.get("split_sha256") == split.sha256
+                    and graph_sha256.startswith(record.graph)
+                ]
+            fitting += found[-1:]
+            others += [] if found else [config.name]
     return fitting, others

@@ -78,7 +78,7 @@ def sweep(
     if address is not None and workers is not None:
         raise InputError("an existing cluster decides how many run at a time; leave --workers out.")
     watcher = Watcher() if watcher is None else watcher
-    cells = cells_of(configs, Path(runs), data_dir, threads)
+    cells = cells_of(configs, Path(runs), data_dir, threads=threads)
     before, known = standing(cells, retry_failed)
     wanted = [
         cell
@@ -131,9 +131,10 @@ def finished_runs(
 ) -> list[RunResult]:
     """The finished among some runs, without training any.
 
-    Damaged ones, and those whose graph has changed since, are left out with a warning.
+    Damaged ones, and those whose graph has changed since, are left out with a warning. Nothing is
+    downloaded; where a graph is not at hand, runs on it are taken at their word.
     """
-    cells = cells_of(configs, Path(runs), data_dir, threads=1)
+    cells = cells_of(configs, Path(runs), data_dir, download=False)
     before, known = standing(cells, retry_failed=True)
     for name, cell in cells.items():
         if before[name] == "interrupted" and cell.folder.is_done():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncgnn._files import write_text
-from ncgnn.experiments._requesting import decided_by_rows
+from ncgnn.experiments._requesting import decided_by_rows, overridden_files
 from ncgnn.report import _appendix_tables as appendix
 from ncgnn.report import _paper_tables as tables
 from ncgnn.report._figures import save_figure
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ncgnn.experiments import Reproduction
+    from ncgnn.training import ConfigFile
 
 _ACCURACY = (tables.accuracy_grid, tables.macro_f1_grid)
 _GRIDS: dict[str, tuple[Callable[[Any], Grid], ...]] = {
@@ -46,12 +47,22 @@ def paper_grids(made: Reproduction) -> list[Grid]:
 def _settings(made: Reproduction) -> str:
     """Options by which the runs differ from what the table or figure shows by itself."""
     partly = decided_by_rows(made)
-    said = [f"options of {file.path.name} for {file.scope}" for file in made.request.files]
+    overridden = overridden_files(made)
+    said = [
+        f"options of {file.path.name} for {file.scope}{_found_for(file, made.request.split)}"
+        f"{' where a row is not about them' if file.path in overridden else ''}"
+        for file in made.request.files
+    ]
     said += [
         f"{key}={json.dumps(value)}{' where a row is not about it' if key in partly else ''}"
         for key, value in made.request.settings
     ]
     return f"With {', '.join(said)}." if said else ""
+
+
+def _found_for(file: ConfigFile, split: str) -> str:
+    """Another family of splits, if a file names one: nodes tested here were trained on there."""
+    return "" if file.split in (None, split) else f" (found for {file.split} splits)"
 
 
 def _runs(made: Reproduction) -> str:
@@ -60,9 +71,7 @@ def _runs(made: Reproduction) -> str:
         return ""
     several = "s" if len(made.request.seeds) > 1 else ""
     seeds = f"seed{several} {', '.join(str(seed) for seed in made.request.seeds)}"
-    lacking = len(made.data.missing)
-    without = f"; missing runs: {lacking}" if lacking else ""
-    return f"{made.request.split.capitalize()} split, {seeds}{without}"
+    return f"{made.request.split.capitalize()} split, {seeds}"
 
 
 def paper_figure(made: Reproduction) -> Figure:

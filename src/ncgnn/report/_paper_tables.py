@@ -101,7 +101,7 @@ def _cell(table: AccuracyTable, row: str, dataset: str) -> str | Marked:
 
 
 def _fewer(table: AccuracyTable, entry: Entry) -> str:
-    """The number of seeds, where it is not that of most cells."""
+    """The number of seeds, where some cell has more."""
     return "" if len(entry.seeds) == _most_seeds(table) else f" ({len(entry.seeds)})"
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ncgnn.experiments._names import short_names
 from ncgnn.report._grid import Grid
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ncgnn.experiments import PlannedRun
 
-_STATES = ("finished", "interrupted", "failed", "missing")
+_STATES = ("finished", "running", "interrupted", "failed", "missing")
 
 
 def plan_grid(planned: Sequence[PlannedRun]) -> Grid:
@@ -22,8 +22,9 @@ def plan_grid(planned: Sequence[PlannedRun]) -> Grid:
         (run.config.data.dataset, run.config.data.split, run.config.model.name) for run in planned
     ]
     counts = Counter((key, run.state) for key, run in zip(keys, planned, strict=True))
+    called = short_names(dataset for dataset, _, _ in keys)
     rows = [
-        (Path(key[0]).name, *key[1:], *(str(counts[key, state]) for state in _STATES))
+        (called[key[0]], *key[1:], *(str(counts[key, state]) for state in _STATES))
         for key in dict.fromkeys(keys)
     ]
     total = Counter(run.state for run in planned)

@@ -8,9 +8,16 @@ if TYPE_CHECKING:
     from ncgnn._memory import keep_freed_memory
     from ncgnn.training._algorithm import Trainer, TrainingError
     from ncgnn.training._config import DataConfig, ModelConfig, RunConfig, TrainingConfig
+    from ncgnn.training._config_file import ConfigFile
     from ncgnn.training._fit import fit
     from ncgnn.training._folder import RunFolder
-    from ncgnn.training._presets import has_preset, make_config, preset, search_space
+    from ncgnn.training._presets import (
+        has_preset,
+        make_config,
+        preset,
+        read_config_file,
+        search_space,
+    )
     from ncgnn.training._run import RunResult, train_run
     from ncgnn.training._saved import load_run
     from ncgnn.training._scores import scores
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
     from ncgnn.training._trained import TrainedModel
 
 __all__ = [
+    "ConfigFile",
     "DamagedFileError",
     "DataConfig",
     "ModelConfig",
@@ -39,6 +47,7 @@ __all__ = [
     "load_run",
     "make_config",
     "preset",
+    "read_config_file",
     "scores",
     "search_space",
     "summary",
@@ -48,9 +57,10 @@ __all__ = [
 _MODULES = {
     "_algorithm": ("Trainer", "TrainingError"),
     "_config": ("DataConfig", "ModelConfig", "RunConfig", "TrainingConfig"),
+    "_config_file": ("ConfigFile",),
     "_fit": ("fit",),
     "_folder": ("RunFolder",),
-    "_presets": ("has_preset", "make_config", "preset", "search_space"),
+    "_presets": ("has_preset", "make_config", "preset", "read_config_file", "search_space"),
     "_run": ("RunResult", "train_run"),
     "_saved": ("load_run",),
     "_scores": ("scores",),

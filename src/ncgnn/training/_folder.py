@@ -138,6 +138,14 @@ class RunFolder:
                     f"{self / name} has changed since it was written; train the run again."
                 )
 
+    def is_in_use(self) -> bool:
+        """Whether another process works on it now."""
+        try:
+            with self.lock():
+                return False
+        except RunInUseError:
+            return True
+
     @contextmanager
     def lock(self) -> Generator[None]:
         """Keep other processes out; the operating system lets go if this one dies."""

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.training._config import DataConfig, RunConfig, TrainingConfig, resolved
+from ncgnn.training._config_file import ConfigFile, Tree, located
 from ncgnn.training._toml import read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Tree = dict[str, Any]
 #: The split family of our own search.
 SEARCHED_ON = "paper"
 
@@ -30,8 +30,9 @@ def preset(model: str, dataset: str, split: str | None = None) -> Tree:
     tree = _shipped(model)
     by_dataset = tree.pop("datasets", {})
     tree.pop("search", None)
-    tree = merged(tree, by_dataset.get(dataset, {}))
-    return merged(tree, _searched(model, dataset)) if split == SEARCHED_ON else tree
+    name = located(dataset)
+    tree = merged(tree, by_dataset.get(name, {}))
+    return merged(tree, _searched(model, name)) if split == SEARCHED_ON else tree
 
 
 def search_space(model: str) -> dict[str, list[Any]]:
@@ -58,7 +59,7 @@ def search_space(model: str) -> dict[str, list[Any]]:
 
 def has_preset(model: str, dataset: str) -> bool:
     """Whether parameters for exactly this data set are shipped, whatever the split."""
-    return dataset in _shipped(model).get("datasets", {})
+    return located(dataset) in _shipped(model).get("datasets", {})
 
 
 def has_own_values(model: str, dataset: str, split: str | None) -> bool:
@@ -93,7 +94,7 @@ def make_config(
     split: str | None = None,
     device: str | None = None,
     seed: int | None = None,
-    config: Path | None = None,
+    config: Path | ConfigFile | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> RunConfig:
     """Put a configuration together; what comes later wins.
@@ -102,8 +103,9 @@ def make_config(
     arguments named here, then ``settings``, whose keys are ``section.option``, or ``option`` alone
     where one section only can have it.
     """
-    where = "configuration" if config is None else str(config)
-    given = {} if config is None else given_tables(config)
+    file = read_config_file(config) if isinstance(config, Path) else config
+    where = "configuration" if file is None else str(file.path)
+    given = {} if file is None else file.tables
     named: Tree = {"data": {}, "model": {}, "training": {}}
     for section, key, value in (
         ("data", "dataset", dataset),
@@ -115,16 +117,17 @@ def make_config(
         if value is not None:
             named[section][key] = value
     tree = merged(given, named)
-    said = [(*placed(key), value) for key, value in (settings or {}).items()]
-    for section, option, value in said:
-        if (section, option) in (("model", "name"), ("data", "dataset")):
-            tree[section][option] = value
+    own = {placed(key): value for key, value in (settings or {}).items()}
+    for section, option in own.keys() & {("model", "name"), ("data", "dataset")}:
+        tree[section][option] = own[section, option]
     chosen = tree["model"].get("name", "ncgcn")
     tree["model"]["name"] = chosen
     _check_known([key for key in settings or {} if "." not in key], chosen, where)
     if "dataset" not in tree["data"]:
         raise InputError("say which graph: --dataset NAME, or dataset = … under [data].")
-    tree["data"]["dataset"] = located(str(tree["data"]["dataset"]), config)
+    said_here = dataset is not None or ("data", "dataset") in own
+    beside = None if said_here or file is None else file.path.parent
+    tree["data"]["dataset"] = located(str(tree["data"]["dataset"]), beside)
     if chosen != given.get("model", {}).get("name", chosen):
         # Options of the model that the file speaks of mean nothing to another one.
         if len(given["model"]) > 1:
@@ -134,28 +137,12 @@ def make_config(
                 stacklevel=2,
             )
         tree["model"] = {"name": chosen}
-    family = {"split": tree["data"].get("split")}
-    family |= {option: value for section, option, value in said if section == "data"}
-    tree = merged(preset(chosen, str(tree["data"]["dataset"]), family["split"]), tree)
-    for section, option, value in said:
+    family = own.get(("data", "split"), tree["data"].get("split"))
+    tree = merged(preset(chosen, str(tree["data"]["dataset"]), family), tree)
+    for (section, option), value in own.items():
         if (section, option) != ("data", "dataset"):
             tree[section][option] = value
     return resolved(tree, where)
-
-
-def located(dataset: str, config: Path | None) -> str:
-    """The absolute path of a file, looked for beside the TOML file and then in this folder.
-
-    A run can then be used from any folder, and two files of one name are two graphs.
-    """
-    if not dataset.endswith(".npz"):
-        return dataset
-    folders = [Path.cwd()] if config is None else [Path(config).parent, Path.cwd()]
-    for folder in folders:
-        path = folder / Path(dataset).expanduser()
-        if path.is_file():
-            return str(path.resolve())
-    return dataset
 
 
 def merged(base: Tree, over: Tree) -> Tree:
@@ -169,8 +156,12 @@ def merged(base: Tree, over: Tree) -> Tree:
     return result
 
 
-def given_tables(path: Path) -> Tree:
-    """What a TOML file says, section by section."""
+def read_config_file(path: Path) -> ConfigFile:
+    """What a TOML file says now."""
+    return ConfigFile(path.expanduser().absolute(), _given_tables(path.expanduser()))
+
+
+def _given_tables(path: Path) -> Tree:
     tree = {key: value for key, value in read_toml(path).items() if key != "search"}  # for `tune`
     for key, value in tree.items():
         if key not in RunConfig.model_fields:

@@ -67,7 +67,7 @@ class Alpha(OneModelFigure):
         for dataset, found in by_dataset.items():
             columns = zip(*(run.result["alpha"] for run in found), strict=True)
             groups = tuple(AlphaGroup(tuple(c), kernel_density(c, GRID)) for c in columns)
-            panels.append(AlphaPanel(short_name(dataset), groups))
+            panels.append(AlphaPanel(short_name(request, dataset), groups))
         return AlphaData(missing, model, GRID, tuple(panels))
 
 

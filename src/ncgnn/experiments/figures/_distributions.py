@@ -96,7 +96,7 @@ def _panel(request: Request, dataset: str) -> DistributionPanel:
     graph, rule = load(dataset, request.data_dir), preset_rule(request, dataset)
     heterophily = 1 - node_homophily(graph, neighborhood="closed")
     return DistributionPanel(
-        short_name(dataset),
+        short_name(request, dataset),
         graph.num_nodes,
         rule.hops,
         _histogram(heterophily),

@@ -130,7 +130,7 @@ def _panel(request: Request, dataset: str, run: RunResult, rule: ConfusionRule) 
     # Four digits are far below a pixel, and files stay small.
     points = plane(first_layer(trained)[drawn], seed=0).round(4).astype(np.float64)
     return EmbeddingPanel(
-        short_name(dataset),
+        short_name(request, dataset),
         run.config.model.name,
         rule.hops,
         rule.threshold,

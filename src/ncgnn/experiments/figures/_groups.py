@@ -91,8 +91,8 @@ class GroupsData(FigureData):
 class Groups:
     """Fig. "Test accuracies of different models under different NC groups".
 
-    NC is that of the true labels, with k and T of NCGCN's preset for every model, whatever the
-    model itself is run with.
+    NC is that of the true labels, with k and T of NCGCN's preset, or of what stands in its
+    place, for every model, whatever the model itself is run with.
     """
 
     name = "groups"
@@ -108,6 +108,8 @@ class Groups:
             raise InputError(
                 f"{len(request.models)} models were given; draw at most {MOST_MODELS} of them."
             )
+        for dataset in request.datasets:
+            preset_rule(request, dataset)  # complains before anything is trained
         return [
             cell
             for dataset in request.datasets
@@ -152,7 +154,7 @@ def _panel(
     counts = np.mean([np.bincount(tenth[part], minlength=10) for part in parts], axis=0)
     confused = float(np.mean([np.count_nonzero(high[part]) for part in parts]))
     return GroupsPanel(
-        short_name(dataset),
+        short_name(request, dataset),
         rule.hops,
         rule.threshold,
         evaluated_part(everything),

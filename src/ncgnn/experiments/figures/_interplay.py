@@ -67,7 +67,9 @@ class Interplay(OneModelFigure):
     def collect(self, request: Request, runs: Mapping[str, RunResult]) -> InterplayData:
         """Curves from the records of the epochs."""
         missing, model, by_dataset = self.found(request, runs)
-        panels = tuple(_panel(dataset, found) for dataset, found in by_dataset.items())
+        panels = tuple(
+            _panel(short_name(request, dataset), found) for dataset, found in by_dataset.items()
+        )
         return InterplayData(missing, model, panels)
 
 
@@ -80,7 +82,7 @@ def _panel(dataset: str, runs: Sequence[RunResult]) -> InterplayPanel:
     tested = all(history[0]["test_accuracy"] is not None for history in kept)
     result = runs[0].result
     return InterplayPanel(
-        short_name(dataset),
+        dataset,
         int(result["hops"]),
         len(runs),
         result["true_mean_nc"],

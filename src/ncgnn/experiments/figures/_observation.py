@@ -150,7 +150,7 @@ def _panel(
         tenths.append(Tenth(count, accuracy, None if confused is None else confused.mean))
     part = evaluated_part(runs)
     overall = Spread.of([run.result["scores"][part]["accuracy"] for run in runs])
-    name = short_name(dataset)
+    name = short_name(request, dataset)
     return ObservationPanel(
         name, rule.hops, rule.threshold, part, len(runs), overall, tuple(tenths)
     )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ncgnn.errors import InputError
+from ncgnn.experiments._names import short_names
 from ncgnn.experiments._request import DATASETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
@@ -125,9 +126,9 @@ def missing_cells(
     return missing
 
 
-def short_name(dataset: str) -> str:
-    """What a figure calls a data set: its name, or that of its file."""
-    return Path(dataset).stem if dataset.endswith(".npz") else dataset
+def short_name(request: Request, dataset: str) -> str:
+    """What a figure calls a data set: its name, or as much of its path as tells it from others."""
+    return short_names((*request.datasets, dataset))[dataset].removesuffix(".npz")
 
 
 def spread(values: Iterable[float | None]) -> Spread | None:

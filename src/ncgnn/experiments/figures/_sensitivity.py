@@ -79,7 +79,7 @@ class SensitivityData(FigureData):
 class Sensitivity:
     """Fig. "Sensitivity of NCGCN with respect to k hops of NC and the threshold T".
 
-    All other parameters are those of the preset.
+    All other parameters are those of the preset or of a file in its place.
     """
 
     name = "sensitivity"
@@ -124,7 +124,7 @@ def _panel(request: Request, dataset: str, runs: Mapping[str, RunResult]) -> Sen
         ]
         curves.append(HopCurve(hops, tuple(points)))
     hops, threshold = best_pair(request.models[0], dataset)
-    return SensitivityPanel(short_name(dataset), hops, threshold, tuple(curves))
+    return SensitivityPanel(short_name(request, dataset), hops, threshold, tuple(curves))
 
 
 def best_pair(model: str, dataset: str) -> tuple[int, float] | tuple[None, None]:

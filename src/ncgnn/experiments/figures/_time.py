@@ -89,7 +89,7 @@ class Time:
             found = {m: present(_cells(request, dataset, m), runs) for m in request.models}
             times = tuple(_time(model, some) for model, some in found.items() if some)
             if times:
-                panels.append(TimePanel(short_name(dataset), times))
+                panels.append(TimePanel(short_name(request, dataset), times))
         return TimeData(missing, tuple(panels))
 
 
