@@ -42,6 +42,13 @@ class DataMismatchError(NcgnnError, ValueError):
     """A data file does not hold what its entry promises (counts or checksum)."""
 
 
+def lacks_memory(error: BaseException) -> bool:
+    """Whether an error says, in one of torch's ways, that memory does not suffice."""
+    if isinstance(error, MemoryError | OverflowError):
+        return True
+    return isinstance(error, RuntimeError) and "allocate" in str(error)
+
+
 def sentence(error: Exception) -> str:
     """An error in words; one that was not raised on purpose is named."""
     return str(error) if isinstance(error, NcgnnError) else f"{type(error).__name__}: {error}"

@@ -36,6 +36,13 @@ def tuned(tmp_path_factory):
     return folder, command, run(*command)
 
 
+def test_a_device_that_is_not_there_is_said_before_any_trial(tmp_path):
+    result = run("tune", "--dataset", "digits", "--device", "nowhere", "--runs", tmp_path)
+    assert result.exit_code == 2
+    assert "nowhere" in result.stderr
+    assert not list(tmp_path.glob("tune-*/journal.jsonl"))
+
+
 def test_a_table_says_what_was_found(tuned):
     _, _, result = tuned
     assert result.exit_code == 0, result.output

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -24,7 +29,7 @@ class Worker:
 )
 def test_processes_that_never_begin_end_a_sweep(code, deaths, error, monkeypatch):
     monkeypatch.setattr(_local._Pool, "_new_worker", lambda self: Worker(code))
-    pool = _local._Pool([], Notes(), 1, 1)
+    pool = _local._Pool([], Notes(), 1)
     for _ in range(deaths - 1):
         pool._workers = [Worker(code)]
         list(pool._died(pool._workers[0]))
@@ -35,7 +40,7 @@ def test_processes_that_never_begin_end_a_sweep(code, deaths, error, monkeypatch
 
 def test_false_starts_count_from_the_last_process_that_began(monkeypatch):
     monkeypatch.setattr(_local._Pool, "_new_worker", lambda self: Worker(-9))
-    pool = _local._Pool([], Notes(), 1, 1)
+    pool = _local._Pool([], Notes(), 1)
     for _ in range(3):
         for _ in range(_local.MOST_FALSE_STARTS - 1):
             pool._workers = [Worker(-9)]
@@ -44,3 +49,29 @@ def test_false_starts_count_from_the_last_process_that_began(monkeypatch):
         begun.pipe.recv = lambda: "ready"
         list(pool._heard(begun))
         assert begun.ready
+
+
+@pytest.mark.parametrize("command", ["sweep", "tune"])
+def test_ctrl_c_while_processes_start_is_no_error(command, tmp_path):
+    """A terminal sends it to all processes, also to those that still import."""
+    about = ["--datasets", "digits"] if command == "sweep" else ["--dataset", "digits"]
+    arguments = [*about, "--set", "epochs=500", "--runs", tmp_path, "--workers", 1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ncgnn", command, *map(str, arguments)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    said = ""
+    while "runs to train" not in said and "trials" not in said:
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+    time.sleep(0.3)  # now the process that starts others imports
+    os.killpg(process.pid, signal.SIGINT)
+    said += process.communicate()[1]
+    assert process.returncode == 130, said
+    assert "the same command" in said
+    assert "Traceback" not in said

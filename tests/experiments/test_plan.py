@@ -22,10 +22,11 @@ def test_a_plan_says_where_every_run_stands(tmp_path):
     assert [run.config for run in found] == [*configs, *bad]
     assert [run.folder.name for run in found] == [config.name for config in [*configs, *bad]]
     states = [run.state for run in found]
-    assert states[:2] == ["finished", "interrupted"]
+    assert states[:2] == ["finished", "damaged"]
     assert set(states[2 : len(configs)]) == {"missing"}
     assert set(states[len(configs) :]) == {"failed"}
-    assert all(bool(run.error) == (run.state == "failed") for run in found)
+    assert all(bool(run.error) == (run.state in ("damaged", "failed")) for run in found)
+    assert "weights.safetensors has changed" in found[1].error
 
 
 def test_a_plan_as_a_table_counts_runs(tmp_path):
@@ -34,7 +35,7 @@ def test_a_plan_as_a_table_counts_runs(tmp_path):
     grid = plan_grid(plan(configs, tmp_path))
     counts = {row[2]: [int(str(cell)) for cell in row[3:]] for row in grid.rows if row}
     everything = counts.pop("")
-    assert everything == [1, 0, 0, 0, len(configs) - 1]
+    assert everything == [1, 0, 0, 0, 0, len(configs) - 1]
     assert [sum(column) for column in zip(*counts.values(), strict=True)] == everything
     assert set(counts) == {config.model.name for config in configs}
 

@@ -380,3 +380,38 @@ def test_a_run_can_be_found_by_train_run_afterwards(tmp_path):
     configs = tiny_cells(["mlp"], (0,))
     sweep(configs, tmp_path)
     assert not train_run(configs[0], tmp_path).fresh
+
+
+def test_a_warm_up_leaves_no_trace_but_time(tmp_path):
+    configs = tiny_cells(["mlp"], (0,))
+    for warm in (False, True):
+        sweep(configs, tmp_path / str(warm), workers=1, warm_up=warm)
+    assert contents(tmp_path / "True") == contents(tmp_path / "False")
+    assert len(list((tmp_path / "True").iterdir())) == 1
+
+
+def test_a_warm_up_comes_before_a_run_that_is_not_finished(tmp_path, monkeypatch):
+    from ncgnn.experiments import _cell
+
+    lengths = []
+
+    def trained(config, runs, **_):
+        lengths.append(config.training.epochs)
+        return train_run(config, runs)
+
+    monkeypatch.setattr("ncgnn.training.train_run", trained)
+    (config,) = tiny_cells(["mlp"], (0,))
+    for _ in range(2):
+        _cell.work(Cell(config, tmp_path, warm_up=True))
+    assert lengths == [2, config.training.epochs, config.training.epochs]
+
+
+def test_want_of_memory_is_said_in_a_sentence_and_asked_again(tmp_path, monkeypatch):
+    def greedy(*_, **__):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] can't allocate memory: 1 byte")
+
+    monkeypatch.setattr("ncgnn.training.train_run", greedy)
+    (config,) = tiny_cells(["mlp"], (0,))
+    cell = Cell(config, tmp_path)
+    assert work(cell).error == "this does not fit into memory; ask for less."
+    assert json.loads((cell.folder / "error.json").read_text())["input"]

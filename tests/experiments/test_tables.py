@@ -133,11 +133,11 @@ def paper_grids_of(table):
 
 
 def test_other_seeds_are_other_splits_and_not_ranked(made):
-    table = with_means(made[3].data, a=(0.9, (0,)), b=0.7, c=0.6, d=(0.95, (2, 3)))
-    assert table.leaders("digits") == ({"b"}, {"c"})
+    assert with_means(made[3].data, b=0.7, c=0.6).leaders("digits") == ({"b"}, {"c"})
+    for other in ((0,), (0, 1, 2), (2, 3)):  # whose mean may be of easier splits
+        table = with_means(made[3].data, b=0.7, c=0.6, d=(0.65, other))
+        assert table.leaders("digits") == (set(), set())
     assert with_means(made[3].data, a=0.9).leaders("digits") == ({"a"}, set())
-    alone = {"a": (0.3, (0, 1, 2)), "b": (0.9, (0, 1)), "c": (0.8, (0,))}
-    assert with_means(made[3].data, **alone).leaders("digits") == (set(), set())
 
 
 def test_every_seed_counts_once_in_the_majority_class(made):
@@ -230,7 +230,7 @@ def test_duplication_on_a_graph_of_our_own():
     request, _ = request_for("duplication", datasets=["digits"])
     made = reproduce("duplication", [], request=request)
     assert made.data.rates["features", "digits"] == 0
-    assert paper_grids(made)[0].rows[1] == ("  paper", "")
+    assert not any("paper" in str(row[0]) for row in paper_grids(made)[0].rows)  # it has no such
 
 
 def test_efficiency_counts_in_multiples_of_gcn(tmp_path):
@@ -268,8 +268,8 @@ def test_the_leaderboard_quotes_others_and_runs_ours(tmp_path):
     (config,) = target("leaderboard").cells(request)
     made = reproduce("leaderboard", [train_run(config, tmp_path)], request=request)
     assert made.data.quoted("exphormer", "computers") == (91.47, 0)
-    ours, macro, paper, _, majority = paper_grids(made)[0].rows[-5:]
-    assert (ours[0], paper[0]) == ("NCGCN, ours", "  paper")
+    ours, macro, _, majority = paper_grids(made)[0].rows[-4:]
+    assert ours[0] == "NCGCN, ours"
     assert (macro[0], majority[0]) == ("  macro-F1", "majority class")
     assert all(row[1] for row in (ours, macro, majority))
     test = made.data.ours.entries["ncgcn", "digits"].test.mean

@@ -104,6 +104,17 @@ def test_a_torn_tail_is_cut_wherever_it_was_torn(tmp_path):
         assert open_study(tmp_path).state().complete == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "told"), [("{}\n{}\n{", False), ("garbage\n", True), ("{}\n{\n{", True)]
+)
+def test_a_journal_that_no_kill_explains_is_told(text, told, tmp_path, recwarn):
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text(text)
+    mend_journal(journal)
+    assert bool(recwarn.list) == told
+    assert all("was damaged" in str(warning.message) for warning in recwarn.list)
+
+
 def test_a_line_torn_while_others_work_is_cut_before_the_next(tmp_path):
     study = open_study(tmp_path)
     complete(study, 0.1)

@@ -92,6 +92,16 @@ def time() -> TimeData:
     return TimeData((), (TimePanel("small", tuple(times)),))
 
 
+def test_one_run_has_no_density_of_alpha():
+    single = AlphaGroup((0.6,), (0.0, 1.0, 3.0)), AlphaGroup((0.1,), (4.0, 0.5, 0.0))
+    data = replace(alpha(), panels=(AlphaPanel("small", single),))
+    (axis,) = DRAWN["alpha"](data).axes
+    assert [line.get_xdata()[0] for line in axis.lines] == [0.6, 0.1]
+    assert not axis.collections
+    assert "1 run" in axis.get_title(loc="left") + axis.get_title()
+    assert DRAWN["alpha"](alpha()).axes[0].collections  # two runs have one
+
+
 SEVERAL = " ± std"
 CASES: dict[str, Any] = {
     "alpha": alpha,

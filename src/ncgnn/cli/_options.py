@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
-from ncgnn.errors import InputError, NcgnnError
+from ncgnn.errors import InputError, NcgnnError, lacks_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -164,11 +164,8 @@ def one_clear_error(command: Callable[P, R]) -> Callable[P, R]:
         except OSError as error:
             print(f"error: {_about_file(error)}", file=sys.stderr)
             raise typer.Exit(2) from None
-        except (MemoryError, OverflowError):
-            print("error: this does not fit into memory; ask for less.", file=sys.stderr)
-            raise typer.Exit(2) from None
-        except RuntimeError as error:  # how torch says that memory does not suffice
-            if "allocate" not in str(error):
+        except (MemoryError, OverflowError, RuntimeError) as error:
+            if not lacks_memory(error):
                 raise
             print("error: this does not fit into memory; ask for less.", file=sys.stderr)
             raise typer.Exit(2) from None

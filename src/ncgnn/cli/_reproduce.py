@@ -124,6 +124,7 @@ def reproduce(
         "workers": 1 if is_timed(name) else workers,
         "threads": threads,
         "retry_failed": retry_failed,
+        "warm_up": is_timed(name),
     }
     made, failed = _made(name, request, absent, kept, runs, options if train else None)
     if json:

@@ -33,7 +33,6 @@ from ncgnn.cli._options import (
     seed_numbers,
     table_console,
 )
-from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,8 +67,6 @@ def sweep(
     """
     from ncgnn.experiments import grid, plan
 
-    if datasets is None and not config:
-        raise InputError("say which graphs: --datasets NAME, or several like a,b.")
     configs = grid(
         None if datasets is None else names(datasets, "--datasets"),
         None if models is None else names(models, "--models"),
@@ -150,7 +147,9 @@ def leave_if_stopped(outcome: SweepResult, runs: Path) -> None:
     """Say where results are and what failed; end with an error if the user stopped the sweep."""
     from ncgnn.training._folder import ERROR
 
-    print(f"{len(outcome.runs)} finished runs are in {runs}", file=sys.stderr)
+    finished = len(outcome.runs)
+    many = "1 finished run is" if finished == 1 else f"{finished} finished runs are"
+    print(f"{many} in {runs}", file=sys.stderr)
     if outcome.failed:
         # A changed graph has left no error in the folder, and trying again is no remedy for it.
         again = any((path / ERROR).is_file() for path in outcome.failed)

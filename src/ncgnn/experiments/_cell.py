@@ -7,16 +7,16 @@ import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ncgnn.errors import InputError, NcgnnError, sentence
+from ncgnn.errors import InputError, NcgnnError, lacks_memory, sentence
 from ncgnn.training._folder import ERROR, OtherRunError, RunFolder, RunInUseError
 from ncgnn.training._run import check_same_config, check_same_graph
 from ncgnn.training._tensors import DamagedFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from ncgnn.graph import Graph
     from ncgnn.training import RunConfig
@@ -35,6 +35,8 @@ class Cell:
         threads: Number of threads that train it.
         graph_sha256: Hash of the graph that it is trained on; "" if that is not at hand.
         split_sha256: Hash of its split.
+        warm_up: Whether two epochs that are thrown away come first, so that its time is without
+            what a process does once.
     """
 
     config: RunConfig
@@ -43,6 +45,7 @@ class Cell:
     threads: int = 1
     graph_sha256: str = ""
     split_sha256: str = ""
+    warm_up: bool = False
 
     @property
     def name(self) -> str:
@@ -114,13 +117,10 @@ def work(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            run = train_run(
-                cell.config,
-                cell.runs,
-                graph=_checked_graph(cell),
-                on_epoch=on_epoch,
-                stop=stop,
-            )
+            graph = _checked_graph(cell)
+            if cell.warm_up and not cell.folder.is_done():
+                _warm_up(cell.config, graph)
+            run = train_run(cell.config, cell.runs, graph=graph, on_epoch=on_epoch, stop=stop)
         except RunInUseError:
             return Outcome(cell.name, "busy")
         except KeyboardInterrupt:
@@ -128,10 +128,22 @@ def work(
         except OtherRunError as error:  # whose folder is left as it is
             return Outcome(cell.name, "failed", error=sentence(error))
         except Exception as error:  # whatever it is, the other cells go on
+            if lacks_memory(error):
+                error = InputError("this does not fit into memory; ask for less.")
             wrong_input = isinstance(error, InputError)
             return failed(cell, sentence(error), traceback.format_exc(), wrong_input=wrong_input)
     told = tuple(dict.fromkeys(str(w.message) for w in caught if _for_people(w)))
     return Outcome(cell.name, "finished", run.result, run.seconds, fresh=run.fresh, warnings=told)
+
+
+def _warm_up(config: RunConfig, graph: Graph) -> None:
+    from tempfile import TemporaryDirectory
+
+    from ncgnn.training import train_run
+
+    few = config.training.model_copy(update={"epochs": 2})
+    with TemporaryDirectory() as folder:
+        train_run(config.model_copy(update={"training": few}), Path(folder), graph=graph)
 
 
 def failed(cell: Cell, error: str, trace: str = "", *, wrong_input: bool = False) -> Outcome:

@@ -49,6 +49,8 @@ def grid(
     files = read_config_files(config)
     named = [file.dataset for file in files if file.dataset is not None]
     graphs = _each([datasets] if isinstance(datasets, str) else datasets or named or None)
+    if graphs == [None]:
+        raise InputError("say which graphs: --datasets NAME, or several like a,b.")
     chosen = _each([models] if isinstance(models, str) else models)
     check_all_used(files, [(dataset, model) for dataset in graphs for model in chosen])
     return [

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import NcgnnError
 from ncgnn.experiments._cell import Cell, Outcome, failed, work
-from ncgnn.experiments._processes import check_false_start, process_context
+from ncgnn.experiments._processes import check_false_start, process_context, start_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,8 +45,9 @@ def run_local(
         workers: Number of processes.
         retries: How often a cell is tried again after its process died.
     """
-    pool = _Pool(list(cells), watcher, workers, retries)
+    pool = _Pool(list(cells), watcher, retries)
     try:
+        pool.start(workers)
         yield from pool.outcomes()
     finally:
         pool.close()
@@ -61,27 +62,21 @@ class _Worker:
 
 
 class _Pool:
-    def __init__(self, cells: list[Cell], watcher: Watcher, workers: int, retries: int) -> None:
+    def __init__(self, cells: list[Cell], watcher: Watcher, retries: int) -> None:
         self._waiting: deque[tuple[float, Cell]] = deque((0.0, cell) for cell in cells)
         self._watcher, self._retries = watcher, retries
         self._deaths: dict[str, int] = {}
         self._stopping, self._false_starts = False, 0
         self._context = process_context()
-        count = min(workers, len(cells))
-        self._workers = [self._new_worker() for _ in range(count)]
+        self._workers: list[_Worker] = []
+
+    def start(self, workers: int) -> None:
+        """Start so many processes, or one for every cell."""
+        for _ in range(min(workers, len(self._waiting))):
+            self._workers.append(self._new_worker())
 
     def _new_worker(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=serve, args=(theirs,), daemon=True)
-        try:
-            process.start()
-        except (EOFError, OSError) as error:  # what starts processes was killed itself
-            raise NcgnnError(
-                f"a worker process could not be started ({error or 'its parent has died'}); the "
-                "same command goes on."
-            ) from None
-        theirs.close()
-        return _Worker(process, ours)
+        return _Worker(*start_worker(self._context, serve))
 
     def outcomes(self) -> Iterable[Outcome]:
         while True:

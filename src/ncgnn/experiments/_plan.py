@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
-from ncgnn.errors import DataNotFoundError, InputError
+from ncgnn.errors import DataNotFoundError, InputError, NcgnnError
 from ncgnn.experiments._cell import Cell, Status, kept_error, status
 from ncgnn.training._folder import CONFIG, ERROR
 from ncgnn.training._run import checked_device
@@ -14,9 +14,9 @@ from ncgnn.training._run import checked_device
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ncgnn.training import RunConfig
+    from ncgnn.training import RunConfig, RunFolder
 
-State = Literal["finished", "running", "interrupted", "failed", "missing"]
+State = Literal["finished", "running", "interrupted", "damaged", "failed", "missing"]
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class PlannedRun:
     Attributes:
         folder: Where it is, or will be.
         config: Its configuration.
-        state: ``finished``; ``running`` in another process; ``interrupted``, or damaged since;
-            ``failed``; or ``missing``.
-        error: Why a failed one failed, or cannot be trained.
+        state: ``finished``; ``running`` in another process; ``interrupted``; ``damaged`` since it
+            was finished; ``failed``; or ``missing``.
+        error: Why a failed one failed, or cannot be trained, or what is damaged.
     """
 
     folder: Path
@@ -63,11 +63,21 @@ def _planned(cell: Cell, state: Status, error: str) -> PlannedRun:
     if state == "interrupted":
         if folder.is_in_use():
             shown = "running"
+        elif folder.is_done():
+            shown, error = "damaged", _damage(folder)
         elif (folder / ERROR).is_file():
             shown, error = "failed", kept_error(folder)
         elif not (folder / CONFIG).is_file():
             shown = "missing"
     return PlannedRun(folder.path, cell.config, shown, error)
+
+
+def _damage(folder: RunFolder) -> str:
+    try:
+        folder.check()
+    except NcgnnError as damage:
+        return str(damage)
+    return ""
 
 
 def standing(
@@ -93,6 +103,7 @@ def cells_of(
     data_dir: Path | str | None,
     *,
     threads: int = 1,
+    warm_up: bool = False,
     download: bool = True,
 ) -> dict[str, Cell]:
     """The cells by name, after a look at all that would make every one of them fail.
@@ -123,7 +134,10 @@ def cells_of(
     for device in {config.training.device for config in configs}:
         checked_device(device)
     found = [(c, hashes.get(c.data.dataset, ""), splits.get(_split_of(c), "")) for c in configs]
-    return {c.name: Cell(c, root, place, threads, graph, split) for c, graph, split in found}
+    return {
+        config.name: Cell(config, root, place, threads, graph, split, warm_up)
+        for config, graph, split in found
+    }
 
 
 def _split_of(config: RunConfig) -> tuple[str, str, int]:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import sys
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
 
 #: What training imports when it begins.
 _HEAVY = ("ncgnn.training._run",)
@@ -22,6 +29,52 @@ def process_context() -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(_HEAVY))
     return context
+
+
+def start_worker(
+    context: Any, target: Callable[..., None], *args: Any
+) -> tuple[BaseProcess, Connection]:
+    """Start a process with one end of a pipe as its first argument; returns it and the other end.
+
+    Raises:
+        NcgnnError: What starts processes was killed itself.
+    """
+    ours, theirs = context.Pipe()
+    process = context.Process(target=target, args=(theirs, *args), daemon=True)
+    try:
+        if context.get_start_method() == "forkserver":
+            from multiprocessing import forkserver, resource_tracker
+
+            resource_tracker.ensure_running()  # lets signals through again when it starts
+            with _without_signals():
+                forkserver.ensure_running()
+            process.start()
+        else:
+            with _without_signals():
+                process.start()
+    except (EOFError, OSError) as error:
+        raise NcgnnError(
+            f"a worker process could not be started ({error or 'its parent has died'}); the same "
+            "command goes on."
+        ) from None
+    theirs.close()
+    return process, ours
+
+
+@contextmanager
+def _without_signals() -> Generator[None]:
+    """Let processes that start here hear nothing of Ctrl-C, not even while they import.
+
+    A terminal sends it to all of its processes; what it means is for the parent to decide.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def check_false_start(code: int | None) -> None:

@@ -46,6 +46,7 @@ def sweep(
     retries: int = 2,
     retry_failed: bool = False,
     address: str | None = None,
+    warm_up: bool = False,
     watcher: Watcher | None = None,
 ) -> SweepResult:
     """Train all runs that are not finished.
@@ -64,6 +65,8 @@ def sweep(
         retries: How often a run is tried again whose process died.
         retry_failed: Whether to try runs that failed before once more.
         address: Of an existing Ray cluster; by default a local one is started.
+        warm_up: Whether two epochs that are thrown away come before every run, so that its time is
+            without what a process does once.
         watcher: Hears of progress, and may stop the sweep.
 
     Returns:
@@ -78,7 +81,7 @@ def sweep(
     if address is not None and workers is not None:
         raise InputError("an existing cluster decides how many run at a time; leave --workers out.")
     watcher = Watcher() if watcher is None else watcher
-    cells = cells_of(configs, Path(runs), data_dir, threads=threads)
+    cells = cells_of(configs, Path(runs), data_dir, threads=threads, warm_up=warm_up)
     before, known = standing(cells, retry_failed)
     wanted = [
         cell

@@ -19,7 +19,8 @@ def duplication_grid(table: DuplicationTable) -> Grid:
     for kind, title in titles.items():
         rates = [table.rates[kind, name] for name in table.datasets]
         lines.append((title, *("" if r != r else f"{100 * r:.2f}" for r in rates)))
-        lines.append(("  paper", *(printed_text(table.paper(kind, d)) for d in table.datasets)))
+        paper = [printed_text(table.paper(kind, d)) for d in table.datasets]
+        lines += [("  paper", *paper)] if any(paper) else []
     notes = ["Nodes beyond the first of each kind, in percent of all."]
     if any(name.endswith("-filtered") for name in table.datasets):
         notes.append(EARLIER_RELEASE)
@@ -47,8 +48,7 @@ def efficiency_grid(table: EfficiencyTable) -> Grid:
             )
     head = ("data set", "method", "ms per epoch", "s per run", "× GCN", "× GCN, paper")
     notes = (
-        "Per epoch: the median of each run. Per run: all of its training; the first run of a "
-        "process takes longer. Times hold for this machine and load; multiples of GCN compare "
-        "better.",
+        "Per epoch: the median of each run. Per run: all of its training, after a few epochs that "
+        "do not count. Times hold for this machine and load; multiples of GCN compare better.",
     )
     return Grid(f"efficiency, {table.size}", head, tuple(lines), notes, left=2)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,9 +43,9 @@ class Grid:
     left: int = 1
 
 
-def as_rich(grid: Grid) -> Table:
+def as_rich(grid: Grid) -> Group:
     """For the terminal; the best is bold, the second best underlined."""
-    table = Table(title=escape(grid.title), title_justify="left", caption_justify="left")
+    table = Table()
     for place, name in enumerate(grid.head):
         table.add_column(escape(name), justify="left" if place < grid.left else "right")
     styles = {"": "{}", "best": "[bold]{}[/bold]", "second": "[underline]{}[/underline]"}
@@ -52,9 +54,9 @@ def as_rich(grid: Grid) -> Table:
             table.add_section()
             continue
         table.add_row(*(styles[_mark(cell)].format(escape(_text(cell))) for cell in row))
-    if grid.notes:
-        table.caption = escape(" ".join(grid.notes))
-    return table
+    # Beside the table and not of it: a narrow one would break them into many lines.
+    notes = [Text(" ".join(grid.notes), style="dim italic")] if grid.notes else []
+    return Group(Text(grid.title, style="italic"), table, *notes)
 
 
 def as_markdown(grid: Grid) -> str:

@@ -78,8 +78,7 @@ def paper_figure(made: Reproduction) -> Figure:
     """The figure of a reproduction."""
     from ncgnn.report import _paper_figures as figures
 
-    warm = "The first run of a process takes longer" if made.target.name == "time" else ""
-    with footnote(". ".join(filter(None, (_runs(made), warm, _settings(made))))):
+    with footnote(". ".join(filter(None, (_runs(made), _settings(made))))):
         return figures.DRAWN[made.target.name](made.data)
 
 

@@ -35,8 +35,8 @@ def accuracy_grid(table: AccuracyTable) -> Grid:
     notes = [
         "Test accuracy at the best validation epoch, mean ± sample standard deviation over "
         f"{most} seed{'' if most == 1 else 's'}, or as many as stand in brackets, percent. The "
-        "best and the second best of a column are marked, among methods with the seeds that most "
-        "have there; ablations do not take part."
+        "best and the second best of a column are marked where all methods have the same seeds; "
+        "ablations do not take part."
     ]
     filtered = [name for name in table.datasets if name.endswith("-filtered")]
     beside = any(table.paper(row.name, name) is not None for row in table.rows for name in filtered)
@@ -136,7 +136,8 @@ def leaderboard_grid(table: LeaderboardTable) -> Grid:
     for row in ours.rows:
         lines.append((f"{row.title}, ours", *(_counted(ours, row.name, d) for d in ours.datasets)))
         lines.append(("  macro-F1", *(_macro(ours, row.name, d) for d in ours.datasets)))
-        lines.append(("  paper", *(printed_text(ours.paper(row.name, d)) for d in ours.datasets)))
+        paper = [printed_text(ours.paper(row.name, d)) for d in ours.datasets]
+        lines += [("  paper", *paper)] if any(paper) else []
     lines += [(), _majority_line(ours)]
     notes = (
         "Others as their authors report, with splits of their own, so that nothing is ranked; ours "

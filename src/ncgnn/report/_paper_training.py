@@ -26,6 +26,8 @@ from ncgnn.report._run_axes import GREY
 from ncgnn.report._run_words import group_names
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -134,6 +136,10 @@ def _preset(axis: Axes, panel: SensitivityPanel, curve: HopCurve, shift: float) 
             axis.plot([point.threshold + shift], [point.test.mean], label="the preset", **ring)
 
 
+#: Colour, line, filling and mark of a group.
+_ALPHA_LOOKS = ((BLUE, "-", "", "|"), (ORANGE, "--", "////", "x"), (GREEN, "-.", "....", "+"))
+
+
 def draw_alpha(data: AlphaData) -> Figure:
     """Densities of α over runs, a curve per group; ticks at the bottom are the runs."""
     width, height, rows, columns = multiples(len(data.panels), (2.7, 1.9))
@@ -143,17 +149,22 @@ def draw_alpha(data: AlphaData) -> Figure:
             _densities(axis, data.grid, panel)
         outer_labels(axes, columns, "α: weight of message passing", "density")
         common_legend(figure, axes, columns=2)
-        say_below(figure, "Marks below the curves: one per run. α = 1: messages alone count")
+        runs = max((len(panel.groups[0].values) for panel in data.panels), default=0)
+        marks = "Marks below the curves: one per run. " if runs > 1 else ""
+        say_below(figure, f"{marks}α = 1: messages alone count")
         say_missing(figure, data.missing)
     return figure
 
 
 def _densities(axis: Axes, grid: tuple[float, ...], panel: AlphaPanel) -> None:
+    names, runs = group_names(len(panel.groups)), len(panel.groups[0].values)
+    panel_title(axis, f"{panel.dataset}, {'1 run' if runs == 1 else f'{runs} runs'}")
+    if runs == 1:  # one number has no density
+        _single_values(axis, names, panel)
+        return
     places, highest = np.array(grid), max(max(group.density) for group in panel.groups)
-    names = group_names(len(panel.groups))
-    looks = ((BLUE, "-", "", "|"), (ORANGE, "--", "////", "x"), (GREEN, "-.", "....", "+"))
     for place, (name, group) in enumerate(zip(names, panel.groups, strict=True)):
-        colour, dashes, hatch, marker = looks[place % len(looks)]
+        colour, dashes, hatch, marker = _ALPHA_LOOKS[place % len(_ALPHA_LOOKS)]
         axis.plot(places, group.density, color=colour, linestyle=dashes, linewidth=1.5, label=name)
         look: dict[str, Any] = {"facecolor": colour + "33", "edgecolor": colour, "hatch": hatch}
         axis.fill_between(places, 0, np.array(group.density), linewidth=0, **look)
@@ -165,5 +176,11 @@ def _densities(axis: Axes, grid: tuple[float, ...], panel: AlphaPanel) -> None:
     axis.axhline(0, color=GREY, linewidth=0.6)
     axis.yaxis.set_major_locator(MaxNLocator(4, prune=None))
     axis.set_yticks([tick for tick in axis.get_yticks() if 0 <= tick <= highest])
-    runs = len(panel.groups[0].values)
-    panel_title(axis, f"{panel.dataset}, {'1 run' if runs == 1 else f'{runs} runs'}")
+
+
+def _single_values(axis: Axes, names: Sequence[str], panel: AlphaPanel) -> None:
+    for place, (name, group) in enumerate(zip(names, panel.groups, strict=True)):
+        colour, dashes, _, _ = _ALPHA_LOOKS[place % len(_ALPHA_LOOKS)]
+        axis.axvline(group.values[0], color=colour, linestyle=dashes, linewidth=1.8, label=name)
+    axis.set_xlim(0.0, 1.0)
+    axis.set_yticks([])

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ncgnn.experiments import PlannedRun
 
-_STATES = ("finished", "running", "interrupted", "failed", "missing")
+_STATES = ("finished", "running", "interrupted", "damaged", "failed", "missing")
 
 
 def plan_grid(planned: Sequence[PlannedRun]) -> Grid:
@@ -30,4 +30,6 @@ def plan_grid(planned: Sequence[PlannedRun]) -> Grid:
     total = Counter(run.state for run in planned)
     last = ("all", "", "", *(str(total[state]) for state in _STATES))
     head = ("data set", "split", "model", *_STATES)
-    return Grid(f"{len(planned)} runs", head, (*rows, (), last), left=3)
+    return Grid(
+        "1 run" if len(planned) == 1 else f"{len(planned)} runs", head, (*rows, (), last), left=3
+    )

@@ -93,7 +93,7 @@ def _difference(row: Row) -> str:
         return ""
     mark = "°" if found.over == "initialisations" else ""
     p_value = "" if found.p_value is None else f"p {_p_value(found.p_value)}{mark}, "
-    return f"{100 * found.mean:+.2f} ({p_value}n {found.seeds})"
+    return f"{round(100 * found.mean, 2) + 0.0:+.2f} ({p_value}n {found.seeds})"
 
 
 def _p_value(value: float) -> str:

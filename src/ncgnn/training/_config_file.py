@@ -46,8 +46,7 @@ class ConfigFile:
     @property
     def scope(self) -> str:
         """Which runs it is for, in words."""
-        dataset = self.dataset
-        parts = (self.model, None if dataset is None else f"on {Path(dataset).name}")
+        parts = (self.model, None if self.dataset is None else f"on {self.dataset}")
         return " ".join(part for part in parts if part) or "everything"
 
     def _named(self, section: str, option: str) -> str | None:

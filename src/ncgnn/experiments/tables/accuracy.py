@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -103,9 +102,8 @@ class AccuracyTable:
     def leaders(self, dataset: str) -> tuple[frozenset[str], frozenset[str]]:
         """The best methods on a data set by test accuracy, and the second best.
 
-        Other seeds are other splits, so that only methods with the seeds of most of them are
-        compared, and nothing is the best beside others with seeds of their own. Ablations do not
-        take part; what is printed alike is alike.
+        Other seeds are other splits, so that nothing is the best where methods have different
+        ones. Ablations do not take part; what is printed alike is alike.
         """
         out = {variant.name for variant in ABLATIONS}
         there = {
@@ -113,11 +111,9 @@ class AccuracyTable:
             for row in self.rows
             if row.name not in out and (row.name, dataset) in self.entries
         }
-        counts = Counter(entry.seeds for entry in there.values())
-        usual = max(counts, key=lambda seeds: (counts[seeds], len(seeds)), default=())
-        if counts[usual] == 1 < len(there):
+        if len({entry.seeds for entry in there.values()}) > 1:
             return frozenset(), frozenset()
-        shown = {n: round(100 * e.test.mean, 2) for n, e in there.items() if e.seeds == usual}
+        shown = {name: round(100 * entry.test.mean, 2) for name, entry in there.items()}
         values = [*sorted(set(shown.values()), reverse=True), None, None]
         best, second = (frozenset(n for n, v in shown.items() if v == one) for one in values[:2])
         return best, second

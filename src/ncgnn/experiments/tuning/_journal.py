@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import IO, TYPE_CHECKING, Any
 
 from ncgnn._locks import take_lock
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnWarning
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +72,13 @@ def mend_journal(path: Path) -> None:
     whole = len(lines)
     while whole and not _is_whole(lines[whole - 1]):
         whole -= 1
+    if whole < len(lines) - 1 or (lines and not whole):  # a kill tears one line at most
+        warnings.warn(
+            f"{path} was damaged; what its last {len(lines) - whole} lines told of the search is "
+            "lost.",
+            NcgnnWarning,
+            stacklevel=2,
+        )
     if whole < len(lines):
         with path.open("rb+") as stream:
             stream.truncate(sum(len(line) for line in lines[:whole]))

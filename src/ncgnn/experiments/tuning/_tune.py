@@ -153,8 +153,10 @@ def _open(
     from ncgnn.data import load
     from ncgnn.experiments.tuning._study import TuningStudy
     from ncgnn.graph._fingerprint import fingerprint
+    from ncgnn.training._run import checked_device
     from ncgnn.training._trainable import trainable_split
 
+    checked_device(plan.first.training.device)
     graph = load(plan.first.data.dataset, data_dir)
     configs = [plan.config(plan.space.first, seed) for seed in plan.seeds]
     places = [(config.data.dataset, config.data.split, config.split_seed) for config in configs]

@@ -6,7 +6,7 @@ from contextlib import suppress
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.experiments._processes import check_false_start, process_context
+from ncgnn.experiments._processes import check_false_start, process_context, start_worker
 from ncgnn.experiments.tuning._serve import SearchJob, serve
 from ncgnn.experiments.tuning._storage import SearchError
 
@@ -31,28 +31,29 @@ def search(
         on_trial: Called whenever a trial has ended.
         stop: Asked again and again; if it says yes, trials save their state and end.
     """
-    pool = _Pool(job, workers)
+    pool = _Pool(job)
     try:
+        pool.start(workers)
         pool.run(on_trial, stop)
     finally:
         pool.close()
 
 
 class _Pool:
-    def __init__(self, job: SearchJob, workers: int) -> None:
+    def __init__(self, job: SearchJob) -> None:
         self._job, self._deaths, self._stopping = job, 0, False
         self._context = process_context()
         self._workers: dict[Connection, Any] = {}
         self._ready: set[Connection] = set()
+
+    def start(self, workers: int) -> None:
+        """Start so many processes."""
         for _ in range(workers):
             self._add()
 
     def _add(self) -> None:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=serve, args=(theirs, self._job), daemon=True)
-        process.start()
-        theirs.close()
-        self._workers[ours] = process
+        process, pipe = start_worker(self._context, serve, self._job)
+        self._workers[pipe] = process
 
     def run(self, on_trial: Callable[[], None], stop: Callable[[], bool]) -> None:
         while self._workers:
