@@ -76,7 +76,7 @@ def shifted() -> list[Planned]:
         *some(QUICK, "ncgcn", range(3), "none", **corrected),
         *some((LARGE[2], LARGE[0]), "ncsage", range(1), **corrected),
         *some(SLOW[:1], "ncsage", range(1, 3), **corrected),
-        *some(LARGE[1:], "ncgcn", range(1), **corrected),
+        *some(LARGE[1:], "ncgcn", range(3), **corrected),
     ]
 
 
