@@ -14,7 +14,7 @@ from sweep_cells import Notes, contents, hopeless_cells, tiny_cells
 
 import ncgnn
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning
-from ncgnn.experiments import _local, finished_runs, grid, sweep
+from ncgnn.experiments import finished_runs, grid, sweep
 from ncgnn.experiments._cell import Cell, failed, work
 from ncgnn.graph._fingerprint import fingerprint
 from ncgnn.training import train_run
@@ -179,15 +179,14 @@ def test_damaged_cells_are_noticed_and_trained_again(tmp_path, damage):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-def test_a_killed_worker_is_replaced_and_its_cell_done(tmp_path, monkeypatch):
-    monkeypatch.setattr(_local, "SIGN_OF_LIFE", 0.0)
+def test_a_killed_worker_is_replaced_and_its_cell_done(tmp_path):
     killed = []
 
     def kill_once(cell, state):
-        if not killed and state["epoch"] > 3:
+        if not killed:
             killed.extend(kill_trainers())
 
-    configs = tiny_cells(epochs=60)
+    configs = tiny_cells(epochs=200, patience=200)
     notes = Notes(kill_once)
     result = sweep(configs, tmp_path / "killed", workers=2, watcher=notes)
     assert killed
@@ -198,8 +197,7 @@ def test_a_killed_worker_is_replaced_and_its_cell_done(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-def test_a_cell_whose_workers_always_die_fails_with_a_remedy(tmp_path, monkeypatch):
-    monkeypatch.setattr(_local, "SIGN_OF_LIFE", 0.0)
+def test_a_cell_whose_workers_always_die_fails_with_a_remedy(tmp_path):
     configs = tiny_cells(["ncgcn"], (0,), epochs=400, patience=400)
     notes = Notes(lambda cell, state: kill_trainers())
     result = sweep(configs, tmp_path, workers=1, retries=1, watcher=notes)

@@ -191,7 +191,9 @@ def test_a_killed_process_is_replaced_and_loses_nothing(small, tmp_path):
 def test_processes_that_start_together_share_the_work(small, tmp_path):
     result = small(tmp_path, trials=6, workers=3)
     assert result.state.done == 6
-    assert [trial.state.name for trial in trials_of(result)] == ["COMPLETE"] * 6
+    states = [trial.state.name for trial in trials_of(result)]
+    assert len(states) == 6
+    assert set(states) <= {"COMPLETE", "PRUNED"}  # the last ones may be, by who is faster
 
 
 def test_two_searches_at_once_are_one(small, tmp_path):
