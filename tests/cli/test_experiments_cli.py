@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 import ncgnn
 from ncgnn.cli import app
 from ncgnn.cli._reproduce import NAMES
-from ncgnn.experiments import targets
+from ncgnn.cli._sweep_progress import titles
+from ncgnn.experiments import grid, targets
 from ncgnn.graph import Graph
 
 SEVERAL = "mlp,gcn,sage,gat,h2gcn,gprgnn,fagcn,ncgcn"
@@ -294,3 +295,15 @@ def test_results_tell_of_unfinished_runs_that_were_asked_for(tmp_path):
     assert told not in run("results", "--models", "gcn", "--runs", tmp_path).stderr
     (folder / "config.toml").write_text("damaged")
     assert told in run("results", "--models", "gcn", "--runs", tmp_path).stderr
+
+
+def test_progress_tells_rows_of_one_model_apart():
+    configs = {
+        config.name: config
+        for options in ({"hops": 1}, {"hops": 3}, {"hops": 1, "separation": "none"})
+        for config in grid("digits", "ncgcn", seeds=2, settings=options)
+    } | {config.name: config for config in grid("digits", "gcn")}
+    found = list(titles(configs).values())
+    assert len(set(found)) == len(configs) == 7
+    assert found[0] == "ncgcn on digits, seed 0, separation=renormalised, hops=1"
+    assert found[-1] == "gcn on digits, seed 0"

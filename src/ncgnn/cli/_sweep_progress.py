@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from ncgnn.cli._progress import title
 from ncgnn.experiments import Watcher
+from ncgnn.experiments._rows import flat, short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ncgnn.experiments._cell import Cell, Outcome
+    from ncgnn.training import RunConfig
 
 
 class SweepProgress(Watcher):
@@ -44,6 +46,7 @@ class SweepProgress(Watcher):
         )
         self._total, self._done, self._planned = None, 0, 0
         self._bar_of: dict[str, Any] = {}
+        self._titles: dict[str, str] = {}
 
     def __enter__(self) -> SweepProgress:
         self._bars.start()
@@ -54,7 +57,8 @@ class SweepProgress(Watcher):
 
     def planned(self, cells: Iterable[Cell], finished: int) -> None:
         """Say how much there is to do."""
-        self._planned = len(list(cells))
+        configs = {cell.name: cell.config for cell in cells}
+        self._planned, self._titles = len(configs), titles(configs)
         found = f", {finished} found finished" if finished else ""
         self._note(f"runs to train: {self._planned}{found}")
         self._total = self._bars.add_task("all runs", total=self._planned, state="")
@@ -64,7 +68,7 @@ class SweepProgress(Watcher):
         if cell.name not in self._bar_of:
             total = cell.config.training.epochs
             self._bar_of[cell.name] = self._bars.add_task(
-                title(cell.config), total=total, state="waiting"
+                self._titles[cell.name], total=total, state="waiting"
             )
 
     def progress(self, cell: Cell, state: dict[str, Any]) -> None:
@@ -85,7 +89,7 @@ class SweepProgress(Watcher):
             self._bars.update(self._total, completed=self._done)
         for text in outcome.warnings:
             self._note(f"warning: {text}")
-        which = f"{title(cell.config)} ({cell.name[-10:]})"
+        which = f"{self._titles[cell.name]} ({cell.name[-10:]})"
         self._note(f"[{self._done}/{self._planned}] {which}: {_how(outcome)}")
 
     def stop(self) -> bool:
@@ -94,6 +98,27 @@ class SweepProgress(Watcher):
 
     def _note(self, text: str) -> None:
         self._console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+
+def titles(configs: dict[str, RunConfig]) -> dict[str, str]:
+    """What every run is called: its title, and the options by which others of that title differ."""
+    by_title: dict[str, dict[str, dict[str, Any]]] = {}
+    for name, config in configs.items():
+        by_title.setdefault(title(config), {})[name] = flat(config.model_dump(mode="json"))
+    called: dict[str, str] = {}
+    for text, alike in by_title.items():
+        values: dict[str, set[str]] = {}
+        for options in alike.values():
+            for option, value in options.items():
+                values.setdefault(option, set()).add(short(value))
+        for name, options in alike.items():
+            own = [
+                f"{o.partition('.')[2]}={short(v)}"
+                for o, v in options.items()
+                if len(values[o]) > 1
+            ]
+            called[name] = ", ".join([text, *own])
+    return called
 
 
 def _how(outcome: Outcome) -> str:

@@ -147,9 +147,10 @@ def draw_alpha(data: AlphaData) -> Figure:
         axes = axes_of(figure, len(data.panels), rows, columns)
         for axis, panel in zip(axes, data.panels, strict=True):
             _densities(axis, data.grid, panel)
-        outer_labels(axes, columns, "α: weight of message passing", "density")
-        common_legend(figure, axes, columns=2)
         runs = max((len(panel.groups[0].values) for panel in data.panels), default=0)
+        density = "density" if runs > 1 else ""
+        outer_labels(axes, columns, "α: weight of message passing", density)
+        common_legend(figure, axes, columns=2)
         marks = "Marks below the curves: one per run. " if runs > 1 else ""
         say_below(figure, f"{marks}α = 1: messages alone count")
         say_missing(figure, data.missing)
