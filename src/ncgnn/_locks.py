@@ -39,6 +39,15 @@ def take_lock(path: Path, *, wait: bool = True) -> IO[str] | None:
     return handle
 
 
+def is_locked(path: Path) -> bool:
+    """Whether some process has locked a file; nothing is written."""
+    try:
+        with path.open("r+" if sys.platform == "win32" else "r") as handle:
+            return not _locked(handle, wait=False)
+    except OSError:  # there is none, or it is not ours to look at
+        return False
+
+
 def _locked(handle: IO[str], wait: bool) -> bool:
     try:
         if sys.platform == "win32":

@@ -44,7 +44,7 @@ class DataMismatchError(NcgnnError, ValueError):
 
 def lacks_memory(error: BaseException) -> bool:
     """Whether an error says, in one of torch's ways, that memory does not suffice."""
-    if isinstance(error, MemoryError | OverflowError):
+    if isinstance(error, MemoryError):
         return True
     return isinstance(error, RuntimeError) and "allocate" in str(error)
 

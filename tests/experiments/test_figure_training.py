@@ -55,6 +55,8 @@ def test_two_files_of_one_name_have_names_of_their_own(dataset, tmp_path):
     assert short_name(request, dataset) == f"{folder}/small"
     assert short_name(request, other) == "other/small"
     assert short_name(asked(dataset), dataset) == "small"
+    request = replace(request, datasets=("digits", "/x/digits.npz"))
+    assert short_name(request, "/x/digits.npz") == "digits.npz"
 
 
 @pytest.mark.parametrize("name", ["interplay", "alpha"])

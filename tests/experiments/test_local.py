@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -75,3 +76,33 @@ def test_ctrl_c_while_processes_start_is_no_error(command, tmp_path):
     assert process.returncode == 130, said
     assert "the same command" in said
     assert "Traceback" not in said
+
+
+TERMINATED = """
+import multiprocessing, sys, time
+from sweep_cells import tiny_cells
+from ncgnn.experiments import sweep
+
+if __name__ == "__main__":
+    sweep(tiny_cells(["mlp"], (0,), epochs=2), sys.argv[1], workers=1)
+    process = multiprocessing.get_context("forkserver").Process(target=time.sleep, args=(60,))
+    process.start()
+    time.sleep(1)
+    process.terminate()
+    process.join(20)
+    print(process.exitcode)
+"""
+
+
+def test_processes_of_others_hear_signals_after_a_sweep(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(TERMINATED)
+    done = subprocess.run(
+        [sys.executable, script, tmp_path / "runs"],
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert done.stdout.split() == [str(-signal.SIGTERM)], done.stderr

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from sweep_cells import tiny_cells
+from typer.testing import CliRunner
 
 import ncgnn
+from ncgnn.cli import app
 from ncgnn.errors import InputError
 from ncgnn.experiments import (
     as_records,
@@ -117,6 +119,11 @@ def test_of_two_graphs_the_one_at_hand_counts(tmp_path):
     assert [record.graph for record in fitting] == [fingerprint(graphs[1])[:10]]
     assert not others
     assert len(results_table(records)) == 2
+    kept = tmp_path / "kept.jsonl"
+    for more in (["--add-to", str(kept)], ["--stored", str(kept)]):
+        shown = CliRunner().invoke(app, ["results", "--runs", str(runs), "--json", *more])
+        assert len(json.loads(shown.stdout)["rows"]) == 2
+    assert len(read_stored(kept)) == 2
 
 
 def test_what_could_not_be_read_is_never_written(tmp_path):

@@ -399,9 +399,13 @@ def test_a_warm_up_comes_before_a_run_that_is_not_finished(tmp_path, monkeypatch
 
     monkeypatch.setattr("ncgnn.training.train_run", trained)
     (config,) = tiny_cells(["mlp"], (0,))
+    cell = Cell(config, tmp_path, warm_up=True)
+    with cell.folder.lock():  # another process is at work on it
+        assert _cell.work(cell).state == "busy"
+    assert lengths == [config.training.epochs]
     for _ in range(2):
-        _cell.work(Cell(config, tmp_path, warm_up=True))
-    assert lengths == [2, config.training.epochs, config.training.epochs]
+        _cell.work(cell)
+    assert lengths[1:] == [2, config.training.epochs, config.training.epochs]
 
 
 def test_want_of_memory_is_said_in_a_sentence_and_asked_again(tmp_path, monkeypatch):

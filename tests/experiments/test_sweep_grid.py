@@ -22,7 +22,8 @@ def test_a_grid_leaves_open_what_the_file_says(tmp_path):
     (config,) = grid(config=path)
     assert config.name.startswith("digits-gcn-paper-s4-")
     assert config.model.options["hidden"] == 8
-    both = grid(models=["mlp", "gcn"], config=path, split="paper")
+    both = grid(models=["mlp", "gcn"], config=path)
+    assert {c.data.split for c in both} == {"paper"}
     assert [c.model.name for c in both] == ["mlp", "gcn"]
     assert {c.data.dataset for c in both} == {"digits"}
     assert both[0].model.options["hidden"] == 512  # the file is for gcn
@@ -39,6 +40,14 @@ def test_a_file_is_for_the_model_and_the_data_set_that_it_names(tmp_path):
     }
     assert len(rates) == 4
     assert [cell for cell, rate in rates.items() if rate == 0.3] == [("digits", "gcn")]
+    text = file.read_text().replace("[model]", 'split = "uniform"\nsplit_seed = 3\n[model]')
+    file.write_text(text)
+    found = grid(["digits", "pubmed"], config=file)  # the model that the file names, on its split
+    assert [(c.data.dataset, c.model.name, c.data.split, c.split_seed) for c in found] == [
+        ("digits", "gcn", "uniform", 3),
+        ("pubmed", "gcn", "uniform", 3),
+    ]
+    assert [c.training.learning_rate == 0.3 for c in found] == [True, False]
     with pytest.raises(InputError, match="is for gcn on digits, which is not asked for"):
         grid(["pubmed"], ["gcn"], config=file)
 

@@ -105,7 +105,8 @@ def test_a_torn_tail_is_cut_wherever_it_was_torn(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("{}\n{}\n{", False), ("garbage\n", True), ("{}\n{\n{", True)]
+    ("text", "told"),
+    [("{}\n{}\n{", False), ('{"op', False), ("garbage\n", True), ("{}\n{\n{", True)],
 )
 def test_a_journal_that_no_kill_explains_is_told(text, told, tmp_path, recwarn):
     journal = tmp_path / "journal.jsonl"

@@ -10,16 +10,8 @@ from ncgnn.experiments._request import Request
 from ncgnn.report._paper_render import _runs
 
 
-@pytest.mark.parametrize(
-    ("models", "missing", "said"),
-    [
-        (("gcn",), (), "Stratified split, seeds 0, 3"),
-        (("gcn",), ("a run",), "Stratified split, seeds 0, 3"),
-        ((), ("a data set",), ""),
-    ],
-)
-def test_figures_of_runs_name_split_and_seeds(models, missing, said):
+@pytest.mark.parametrize(("models", "said"), [(("gcn",), "Stratified split, seeds 0, 3"), ((), "")])
+def test_figures_of_runs_name_split_and_seeds(models, said):
     request = Request(("digits",), models, seeds=(0, 3), split="stratified")
-    data = SimpleNamespace(missing=missing)
-    made = SimpleNamespace(target=SimpleNamespace(models=models), request=request, data=data)
+    made = SimpleNamespace(target=SimpleNamespace(models=models), request=request)
     assert _runs(made) == said

@@ -165,7 +165,7 @@ def one_clear_error(command: Callable[P, R]) -> Callable[P, R]:
             print(f"error: {_about_file(error)}", file=sys.stderr)
             raise typer.Exit(2) from None
         except (MemoryError, OverflowError, RuntimeError) as error:
-            if not lacks_memory(error):
+            if not (isinstance(error, OverflowError) or lacks_memory(error)):
                 raise
             print("error: this does not fit into memory; ask for less.", file=sys.stderr)
             raise typer.Exit(2) from None

@@ -103,13 +103,20 @@ def results(
 def _records(runs: Path, stored: list[Path]) -> tuple[list[Record], dict[Path, str]]:
     from ncgnn.experiments import read_runs, read_stored
 
-    found: dict[str, Record] = {}
+    # One configuration may have been trained on two contents of a file.
+    found: dict[tuple[str, str], Record] = {}
     for path in stored:
-        found |= {record.name: record for record in read_stored(path)}
+        found |= {(record.name, record.graph): record for record in read_stored(path)}
     if stored and not runs.expanduser().is_dir():
         return list(found.values()), {}
     records, problems = read_runs(runs)
-    found |= {record.name: record for record in records}
+    known = {record.name for record in records}
+    found = {
+        key: record
+        for key, record in found.items()
+        if key != (record.name, "") or record.name not in known
+    }
+    found |= {(record.name, record.graph): record for record in records}
     return list(found.values()), problems
 
 
@@ -155,7 +162,8 @@ def _is_wanted(
     graph = Path(data["dataset"])
     called = {str(graph), graph.name, graph.stem}
     asked = () if datasets is None else names(datasets, "--datasets")
-    asked = {*asked, *(located(name) for name in asked)}
+    whole = (str(Path(name).expanduser().resolve()) for name in asked)  # it need not be there
+    asked = {*asked, *whole, *(located(name) for name in asked)}
     return (
         (datasets is None or bool(called & asked))
         and (models is None or config["model"]["name"] in names(models, "--models"))

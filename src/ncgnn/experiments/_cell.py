@@ -118,8 +118,8 @@ def work(
         warnings.simplefilter("always")
         try:
             graph = _checked_graph(cell)
-            if cell.warm_up and not cell.folder.is_done():
-                _warm_up(cell.config, graph)
+            if cell.warm_up and not cell.folder.is_done() and not cell.folder.is_in_use():
+                _warm_up(cell.config, graph, stop)
             run = train_run(cell.config, cell.runs, graph=graph, on_epoch=on_epoch, stop=stop)
         except RunInUseError:
             return Outcome(cell.name, "busy")
@@ -136,14 +136,15 @@ def work(
     return Outcome(cell.name, "finished", run.result, run.seconds, fresh=run.fresh, warnings=told)
 
 
-def _warm_up(config: RunConfig, graph: Graph) -> None:
+def _warm_up(config: RunConfig, graph: Graph, stop: Callable[[], bool] | None) -> None:
     from tempfile import TemporaryDirectory
 
     from ncgnn.training import train_run
 
     few = config.training.model_copy(update={"epochs": 2})
-    with TemporaryDirectory() as folder:
-        train_run(config.model_copy(update={"training": few}), Path(folder), graph=graph)
+    # What goes wrong here does so in the run itself, which keeps its error.
+    with TemporaryDirectory() as folder, suppress(Exception):
+        train_run(config.model_copy(update={"training": few}), Path(folder), graph=graph, stop=stop)
 
 
 def failed(cell: Cell, error: str, trace: str = "", *, wrong_input: bool = False) -> Outcome:

@@ -19,7 +19,8 @@ def read_config_files(
 ) -> tuple[ConfigFile, ...]:
     """One file, several or none, each once."""
     files = [config] if isinstance(config, Path | str) else config or ()
-    return tuple(read_config_file(path) for path in dict.fromkeys(Path(file) for file in files))
+    paths = dict.fromkeys(Path(file).expanduser().absolute() for file in files)
+    return tuple(read_config_file(path) for path in paths)
 
 
 def file_for(files: Sequence[ConfigFile], dataset: str, model: str) -> ConfigFile | None:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from ncgnn.errors import InputError
 from ncgnn.experiments._config_files import check_all_used, read_config_files
 from ncgnn.training import make_config
+from ncgnn.training._config_file import located
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from ncgnn.training import RunConfig
+    from ncgnn.training import ConfigFile, RunConfig
 
 _SAID_ELSEWHERE = {
     "data.dataset": "--datasets",
@@ -47,27 +48,51 @@ def grid(
     check_settings(settings or {})
     numbers = _each(None if seeds is None else seed_list(seeds))
     files = read_config_files(config)
-    named = [file.dataset for file in files if file.dataset is not None]
-    graphs = _each([datasets] if isinstance(datasets, str) else datasets or named or None)
+    graphs = _each(
+        [datasets] if isinstance(datasets, str) else datasets or _named(files, "dataset")
+    )
     if graphs == [None]:
         raise InputError("say which graphs: --datasets NAME, or several like a,b.")
-    chosen = _each([models] if isinstance(models, str) else models)
+    graphs = list(dict.fromkeys(located(graph) for graph in graphs))
+    chosen = _each([models] if isinstance(models, str) else models or _named(files, "model"))
+    common = _common_split(files)
     check_all_used(files, [(dataset, model) for dataset in graphs for model in chosen])
     return [
         make_config(
             dataset=dataset,
             model=model,
-            split=split,
+            split=common.get("split") if file is None and split is None else split,
             device=device,
             seed=seed,
             config=file,
-            settings=settings,
+            settings=_with_split_seed(settings or {}, common if file is None else {}),
         )
         for dataset in graphs
         for model in chosen
         for file in [one for one in files if one.fits(dataset, model)] or [None]
         for seed in numbers
     ]
+
+
+def _named(files: Sequence[ConfigFile], what: str) -> list[str] | None:
+    """Data sets or models that files name."""
+    return [name for file in files if (name := getattr(file, what)) is not None] or None
+
+
+def _common_split(files: Sequence[ConfigFile]) -> dict[str, Any]:
+    """The split that all files agree on; cells without a file have it too."""
+    found = [file.tables.get("data", {}) for file in files]
+    return {
+        option: found[0][option]
+        for option in ("split", "split_seed")
+        if found and all(option in data and data[option] == found[0][option] for data in found)
+    }
+
+
+def _with_split_seed(settings: Mapping[str, Any], common: dict[str, Any]) -> dict[str, Any]:
+    said = {key.rpartition(".")[2] for key in settings}
+    extra = {"data.split_seed": common["split_seed"]} if "split_seed" in common else {}
+    return dict(settings) if "split_seed" in said else {**settings, **extra}
 
 
 def seed_list(seeds: int | Sequence[int]) -> tuple[int, ...]:

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import NcgnnError
 from ncgnn.experiments._cell import Cell, Outcome, failed, work
-from ncgnn.experiments._processes import check_false_start, process_context, start_worker
+from ncgnn.experiments._processes import (
+    check_false_start,
+    ignore_signals,
+    process_context,
+    start_worker,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -182,9 +187,7 @@ def serve(pipe: Connection) -> None:
     """Work on cells that come through a pipe until it closes; then leave at once."""
     from ncgnn._memory import keep_freed_memory
 
-    # Such signals reach every process of a terminal or job; the parent decides what they mean.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    ignore_signals()
     keep_freed_memory()
     _send(pipe, "ready")
     asked_to_stop = threading.Event()

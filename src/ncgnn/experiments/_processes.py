@@ -6,6 +6,7 @@ import multiprocessing
 import signal
 import sys
 from contextlib import contextmanager
+from multiprocessing import forkserver, resource_tracker
 from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import InputError, NcgnnError
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
 #: What training imports when it begins.
-_HEAVY = ("ncgnn.training._run",)
+_HEAVY = ("ncgnn.training._run", "ncgnn.experiments._signals_again")
 
 
 def process_context() -> Any:
@@ -42,10 +43,8 @@ def start_worker(
     ours, theirs = context.Pipe()
     process = context.Process(target=target, args=(theirs, *args), daemon=True)
     try:
+        resource_tracker.ensure_running()  # lets signals through again when it starts
         if context.get_start_method() == "forkserver":
-            from multiprocessing import forkserver, resource_tracker
-
-            resource_tracker.ensure_running()  # lets signals through again when it starts
             with _without_signals():
                 forkserver.ensure_running()
             process.start()
@@ -75,6 +74,14 @@ def _without_signals() -> Generator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ignore_signals() -> None:
+    """In a worker: Ctrl-C and the like reach all processes; the parent decides what they mean."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
 
 
 def check_false_start(code: int | None) -> None:

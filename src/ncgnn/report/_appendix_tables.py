@@ -48,7 +48,8 @@ def efficiency_grid(table: EfficiencyTable) -> Grid:
             )
     head = ("data set", "method", "ms per epoch", "s per run", "× GCN", "× GCN, paper")
     notes = (
-        "Per epoch: the median of each run. Per run: all of its training, after a few epochs that "
-        "do not count. Times hold for this machine and load; multiples of GCN compare better.",
+        "Per epoch: the median of each run. Per run: all of its training; runs that 'ncgnn "
+        "reproduce' trains for this come after two epochs that do not count. Times hold for this "
+        "machine and load; multiples of GCN compare better.",
     )
     return Grid(f"efficiency, {table.size}", head, tuple(lines), notes, left=2)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ncgnn._files import make_durable, sha256_of_file, write_text
-from ncgnn._locks import take_lock
+from ncgnn._locks import is_locked, take_lock
 from ncgnn.errors import InputError
 from ncgnn.training._config import RunConfig, resolved
 from ncgnn.training._tensors import DamagedFileError
@@ -140,11 +140,7 @@ class RunFolder:
 
     def is_in_use(self) -> bool:
         """Whether another process works on it now."""
-        try:
-            with self.lock():
-                return False
-        except RunInUseError:
-            return True
+        return is_locked(self / ".lock")
 
     @contextmanager
     def lock(self) -> Generator[None]:

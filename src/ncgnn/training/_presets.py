@@ -94,7 +94,7 @@ def make_config(
     split: str | None = None,
     device: str | None = None,
     seed: int | None = None,
-    config: Path | ConfigFile | None = None,
+    config: Path | str | ConfigFile | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> RunConfig:
     """Put a configuration together; what comes later wins.
@@ -103,7 +103,7 @@ def make_config(
     arguments named here, then ``settings``, whose keys are ``section.option``, or ``option`` alone
     where one section only can have it.
     """
-    file = read_config_file(config) if isinstance(config, Path) else config
+    file = read_config_file(config) if isinstance(config, Path | str) else config
     where = "configuration" if file is None else str(file.path)
     given = {} if file is None else file.tables
     named: Tree = {"data": {}, "model": {}, "training": {}}
@@ -156,9 +156,10 @@ def merged(base: Tree, over: Tree) -> Tree:
     return result
 
 
-def read_config_file(path: Path) -> ConfigFile:
+def read_config_file(path: Path | str) -> ConfigFile:
     """What a TOML file says now."""
-    return ConfigFile(path.expanduser().absolute(), _given_tables(path.expanduser()))
+    path = Path(path).expanduser()
+    return ConfigFile(path.absolute(), _given_tables(path))
 
 
 def _given_tables(path: Path) -> Tree:

@@ -128,7 +128,9 @@ def missing_cells(
 
 def short_name(request: Request, dataset: str) -> str:
     """What a figure calls a data set: its name, or as much of its path as tells it from others."""
-    return short_names((*request.datasets, dataset))[dataset].removesuffix(".npz")
+    names = short_names((*request.datasets, dataset))
+    short = names[dataset].removesuffix(".npz")
+    return names[dataset] if short in names.values() else short
 
 
 def spread(values: Iterable[float | None]) -> Spread | None:

@@ -72,10 +72,10 @@ def mend_journal(path: Path) -> None:
     whole = len(lines)
     while whole and not _is_whole(lines[whole - 1]):
         whole -= 1
-    if whole < len(lines) - 1 or (lines and not whole):  # a kill tears one line at most
+    cut = lines[whole:]
+    if len(cut) > 1 or any(line.endswith(b"\n") for line in cut):  # a kill tears one line
         warnings.warn(
-            f"{path} was damaged; what its last {len(lines) - whole} lines told of the search is "
-            "lost.",
+            f"{path} was damaged; what its last {len(cut)} lines told of the search is lost.",
             NcgnnWarning,
             stacklevel=2,
         )
