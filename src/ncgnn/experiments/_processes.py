@@ -43,7 +43,6 @@ def start_worker(
     ours, theirs = context.Pipe()
     process = context.Process(target=target, args=(theirs, *args), daemon=True)
     try:
-        resource_tracker.ensure_running()  # lets signals through again when it starts
         if context.get_start_method() == "forkserver":
             with _without_signals():
                 forkserver.ensure_running()
@@ -69,6 +68,7 @@ def _without_signals() -> Generator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    resource_tracker.ensure_running()  # lets signals through again when it starts
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 import warnings
@@ -10,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ncgnn.experiments._processes import ignore_signals
 from ncgnn.experiments.tuning._place import quiet
 from ncgnn.experiments.tuning._storage import SearchError
 
@@ -48,9 +48,7 @@ def serve(pipe: Connection, job: SearchJob) -> None:
     from ncgnn._compile import use_threads
     from ncgnn._memory import keep_freed_memory
 
-    # Such signals reach every process of a terminal or job; the parent decides what they mean.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    ignore_signals()
     with suppress(OSError):
         pipe.send("ready")
     warnings.simplefilter("ignore")
