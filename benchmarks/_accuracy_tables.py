@@ -10,7 +10,7 @@ from _tables import cell, head, majority
 from accuracy import LARGE, STORE, configs
 
 from ncgnn.experiments import read_stored
-from ncgnn.experiments._published import published
+from ncgnn.paper.request import published
 from ncgnn.training import make_config
 
 GRAPHS = ("pubmed", "photo", *LARGE, "actor", "chameleon-filtered", "squirrel-filtered")

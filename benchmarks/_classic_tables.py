@@ -15,8 +15,10 @@ from pathlib import Path
 
 import combined
 
-from ncgnn.experiments import Request, read_stored, reproduce, request_for, target
-from ncgnn.report import as_markdown, paper_grids
+from ncgnn.experiments import read_stored
+from ncgnn.paper.request import Request
+from ncgnn.paper.targets import paper_grids, reproduce, request_for, target
+from ncgnn.report import as_markdown
 
 STORE = Path(__file__).parent.parent / "results" / "published.jsonl"
 SEEDS = {"classic-published": 10, "classic-uniform": 3}

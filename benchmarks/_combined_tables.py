@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from _tables import cell, head, majority, marked, results
 from combined import NARROWER, PLAN, beside, chosen, read_choices, stored
 
-from ncgnn.experiments._published import printed
+from ncgnn.paper.request import printed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

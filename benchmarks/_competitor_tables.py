@@ -23,7 +23,7 @@ from competitors import (
 )
 
 from ncgnn.experiments import Record, read_stored
-from ncgnn.experiments._published import printed, published
+from ncgnn.paper.request import printed, published
 from ncgnn.training import RunConfig
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ncgnn.experiments import Record, Watcher, as_records, read_stored, sweep, write_stored
-from ncgnn.experiments._records import origin
+from ncgnn.experiments.records import origin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ncgnn.experiments._cell import Cell, Outcome
+    from ncgnn.experiments.sweeps import Cell, Outcome
     from ncgnn.training import RunConfig
 
 

@@ -217,7 +217,7 @@ def make_choice(
     """Search, or judge the preset by its runs with the seeds of the search."""
     from ncgnn.data import load
     from ncgnn.experiments import tune
-    from ncgnn.experiments.tuning._fresh import seen_share
+    from ncgnn.experiments.tuning.space import seen_share
 
     seeds, count = search_seeds(split, dataset), counted(split, dataset)
     if trials:
@@ -273,8 +273,7 @@ def keep_missing(configs: Iterable[RunConfig], given: argparse.Namespace) -> Non
 
 def add_choice(choice: Choice) -> None:
     """Keep a choice, in place of an earlier one."""
-    from ncgnn._files import write_text
-    from ncgnn._locks import locked
+    from ncgnn._io import locked, write_text
 
     mine = (choice.split, choice.dataset, choice.model)
     with locked(CHOICES.with_name(f".{CHOICES.name}.lock")):

@@ -175,7 +175,7 @@ def _stored(split: str) -> dict[str, Record]:
 
 def is_short(model: str, dataset: str, records: Sequence[Record]) -> bool:
     """Whether runs are below what the paper prints by more than :data:`SHORT`."""
-    from ncgnn.experiments._published import printed
+    from ncgnn.paper.request import printed
 
     paper = printed("table1", model, dataset)
     if not records or not isinstance(paper, tuple):

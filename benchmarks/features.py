@@ -9,8 +9,8 @@ import scipy.sparse as sp
 import torch
 from _timing import side_by_side
 
-from ncgnn.graph.sparse import ConstantSparse
-from ncgnn.nn._inputs import SPARSE_COST
+from ncgnn.nn.inputs import SPARSE_COST
+from ncgnn.sparse.matrix import ConstantSparse
 
 NODES, FEATURES, HIDDEN = 10_000, 1_000, 512
 

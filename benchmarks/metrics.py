@@ -16,7 +16,7 @@ import numpy as np
 from _timing import line, paired_ratio
 
 import ncgnn
-from ncgnn._compile import compiled, over_blocks, thread_count
+from ncgnn._numba import compiled, over_blocks, thread_count
 from ncgnn.errors import NcgnnError
 
 

@@ -28,7 +28,7 @@ MOST_GIB = 16.0
 def trainer_of(model: str, dataset: str, hidden: int, data_dir: Path | None) -> Any:
     import ncgnn
     from ncgnn.training import Trainer, make_config
-    from ncgnn.training._run import graph_inputs, new_model
+    from ncgnn.training.run import graph_inputs, new_model
 
     graph = ncgnn.load(dataset, data_dir)
     config = make_config(dataset=dataset, model=model, split="paper", settings=sized(model, hidden))
@@ -39,7 +39,7 @@ def trainer_of(model: str, dataset: str, hidden: int, data_dir: Path | None) -> 
 
 def sized(model: str, hidden: int) -> dict[str, Any]:
     """Width and depth of the paper's comparison, short stages and a limit, where there are such."""
-    from ncgnn.nn._models import model_class
+    from ncgnn.nn.registry import model_class
 
     fields = model_class(model).Options.model_fields
     wanted = {"hidden": hidden, "layers": 2, "pretraining": 1, "memory_limit": MOST_GIB}
@@ -98,7 +98,7 @@ def efficiency(names: list[str], data_dir: str | None, epochs: int) -> None:
 
 def paper_ms(name: str) -> float | None:
     """Milliseconds per epoch in the paper's table (Pubmed, hidden 64, 2 layers, a GPU)."""
-    from ncgnn.experiments._published import published
+    from ncgnn.paper.request import published
 
     row = published("efficiency").get(name)
     return None if row is None else row["epoch"][0]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from competitors import MODELS, PLAN, STORES, VARIANTS, final, is_tuned, models_on, searched_values
 
-from ncgnn._files import write_text
+from ncgnn._io import write_text
 from ncgnn.experiments import read_stored
 
 PLACE = Path(__file__).parent.parent / "src/ncgnn/training/presets/searched.toml"

@@ -21,7 +21,7 @@ import combined
 from accuracy import STORE
 from competitors import STORES
 
-from ncgnn._files import write_text
+from ncgnn._io import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,15 +15,10 @@ import scipy.sparse as sp
 import torch
 from _timing import side_by_side
 
-from ncgnn.graph import _sparse_backend as backend
-from ncgnn.graph import _sparse_chain as chain
-from ncgnn.graph.sparse import (
-    ConstantSparse,
-    SparsePattern,
-    edge_softmax,
-    sparse_product,
-    weighted_matmul,
-)
+from ncgnn.sparse import _backend as backend
+from ncgnn.sparse import ops as chain
+from ncgnn.sparse.matrix import ConstantSparse, SparsePattern
+from ncgnn.sparse.ops import edge_softmax, sparse_product, weighted_matmul
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=150)
     given = parser.parse_args()
 
-    from ncgnn._compile import use_threads
+    from ncgnn._numba import use_threads
     from ncgnn.experiments import grid, sweep
     from ncgnn.training import train_run
 

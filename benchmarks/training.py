@@ -35,7 +35,7 @@ MOST_GIB = 12.0
 def our_trainer(name: str, model: str, settings: dict[str, Any], graph: Any) -> Any:
     import ncgnn
     from ncgnn.training import Trainer, make_config
-    from ncgnn.training._run import graph_inputs, new_model
+    from ncgnn.training.run import graph_inputs, new_model
 
     config = make_config(dataset=name, model=model, split="paper", settings=settings)
     inputs = graph_inputs(config, graph)

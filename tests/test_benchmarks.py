@@ -208,7 +208,7 @@ def test_a_model_without_a_search_is_judged_by_validation(benchmark, monkeypatch
     monkeypatch.setattr(combined, "keep_missing", trained)
     monkeypatch.setattr(combined, "stored", lambda: runs)
     monkeypatch.setattr("ncgnn.data.load", lambda name, data_dir: None)
-    monkeypatch.setattr("ncgnn.experiments.tuning._fresh.seen_share", lambda *given: 0.0)
+    monkeypatch.setattr("ncgnn.experiments.tuning.space.seen_share", lambda *given: 0.0)
     made = combined.make_choice("paper", "actor", "ncgcn", 0, Namespace(data_dir=None))
     assert (made.value, made.parameters) == (0.3, {})
     assert {one.config["training"]["seed"] for one in runs.values()} == {100}

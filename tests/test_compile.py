@@ -11,14 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncgnn import _compile
-from ncgnn._compile import (
-    balanced_blocks,
-    compiled,
-    even_blocks,
-    over_blocks,
-    thread_count,
-)
+from ncgnn import _numba as _compile
+from ncgnn._numba import balanced_blocks, compiled, even_blocks, over_blocks, thread_count
 
 row_work = st.lists(st.integers(0, 50) | st.sampled_from([0, 10_000]), max_size=60)
 

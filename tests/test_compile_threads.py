@@ -8,7 +8,7 @@ import sys
 PROGRAM = """
 import torch
 torch.set_num_threads(1)
-from ncgnn._compile import thread_count
+from ncgnn._numba import thread_count
 thread_count()
 print(torch.get_num_threads())
 """

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from ncgnn._files import atomic_write, make_durable, sha256_of_file, write_text
+from ncgnn._io import atomic_write, make_durable, sha256_of_file, write_text
 
 
 def names(folder):

@@ -8,10 +8,11 @@ from typer.testing import CliRunner
 
 import ncgnn
 from ncgnn.cli import app
-from ncgnn.cli._reproduce import NAMES
-from ncgnn.cli._sweep_progress import titles
-from ncgnn.experiments import grid, targets
+from ncgnn.cli.progress import titles
+from ncgnn.cli.reproduce import NAMES
+from ncgnn.experiments import grid
 from ncgnn.graph import Graph
+from ncgnn.paper.targets import targets
 
 SEVERAL = "mlp,gcn,sage,gat,h2gcn,gprgnn,fagcn,ncgcn"
 SMALL = ["--set", "epochs=4", "--set", "hidden=8"]

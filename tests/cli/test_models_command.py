@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from ncgnn.cli import app
 from ncgnn.nn import model_class, model_names
-from ncgnn.nn._catalog import BY_NAME, ENTRIES
+from ncgnn.nn.registry import BY_NAME, ENTRIES
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_the_list_imports_no_model(words: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = done.stdout.splitlines()[-1].split()
-    assert "ncgnn.nn._catalog" in loaded
+    assert "ncgnn.nn.registry" in loaded
     heavy = {"torch", "numpy", "scipy", "numba"}
     assert not heavy & set(loaded)
     assert not [name for name in loaded if name.startswith("ncgnn.nn.baselines")]

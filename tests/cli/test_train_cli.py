@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import ncgnn
 from ncgnn.cli import app
-from ncgnn.cli._train import about_parameters
+from ncgnn.cli.train import about_parameters
 from ncgnn.experiments import grid
 from ncgnn.graph import Graph
 from ncgnn.training import make_config, train_run

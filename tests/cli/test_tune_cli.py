@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import ncgnn
 from ncgnn.cli import app
-from ncgnn.training._folder import DONE, ERROR
+from ncgnn.training.folder import DONE, ERROR
 
 QUICK = ["--set", "hidden=16", "--set", "epochs=4", "--workers", 1]
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from ncgnn.data._arrays import SHIPPED_SPLITS, GraphArrays
+from ncgnn.data.npz import SHIPPED_SPLITS, GraphArrays
 
 _INTEGERS = st.sampled_from([np.int16, np.int32, np.int64, np.uint8, np.uint64])
 _TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=6)

@@ -12,10 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import coo_array, csr_array, issparse
 
-from ncgnn.data._arrays import GraphArrays
-from ncgnn.data._catalog import DatasetEntry, entries, entry
-from ncgnn.data._checks import check_entry, content_sha256
-from ncgnn.data._npz import read_npz, write_npz
+from ncgnn.data.catalog import DatasetEntry, check_entry, content_sha256, entries, entry
+from ncgnn.data.npz import GraphArrays, read_npz, write_npz
 from ncgnn.data.sources import PARSERS, parser
 from ncgnn.errors import DataMismatchError, UnknownNameError
 
@@ -93,7 +91,7 @@ def test_an_unknown_name_suggests_a_known_one():
 
 def test_importing_the_catalogue_is_light():
     code = (
-        "import sys, ncgnn.data._fetch, ncgnn.data._catalog as c; c.entries();"
+        "import sys, ncgnn.data.loading, ncgnn.data.catalog as c; c.entries();"
         "print(*(m for m in ('torch', 'scipy', 'rich', 'sklearn') if m in sys.modules))"
     )
     result = subprocess.run(

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncgnn.data import _csbm_random as random
-from ncgnn.data._csbm import CsbmArrays, csbm
-from ncgnn.data._csbm_plan import make_plan
+from ncgnn.data import block_model as random
+from ncgnn.data.block_model import CsbmArrays, csbm, make_plan
 from ncgnn.errors import InputError
 
 #: SHA-256 that no platform and no number of threads may change.
@@ -228,8 +227,8 @@ def test_a_graph_without_edges_and_one_without_neighbours():
 
 
 def test_more_nodes_than_32_bits_would_use_64():
-    from ncgnn.data import _csbm
-    from ncgnn.data._csbm_edges import draw_edges
+    from ncgnn.data import block_model as _csbm
+    from ncgnn.data.block_model import draw_edges
 
     plan = make_plan(50, 2, [(1.0, 0.5)], None)
     types, members = _csbm._types(plan, 50, 0)

@@ -12,9 +12,9 @@ import numba
 import numpy as np
 import pytest
 
-from ncgnn import _compile
-from ncgnn.data import _csbm_rows
-from ncgnn.data._csbm import csbm
+from ncgnn import _numba as _compile
+from ncgnn.data import block_model as _csbm_rows
+from ncgnn.data.block_model import csbm
 
 FORK = """
 import os, sys

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ncgnn.data._digits import _nearest, _symmetrised, digits_arrays
+from ncgnn.data.sources.digits import _nearest, _symmetrised, digits_arrays
 from ncgnn.errors import InputError
 
 

@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 from loopback_server import Answer, running_server
 
-from ncgnn.data import _download
-from ncgnn.data._catalog import RemoteFile
+from ncgnn.data import download as _download
+from ncgnn.data.catalog import RemoteFile
 from ncgnn.errors import DataMismatchError, DataNotFoundError, InputError
 
 DATA = bytes(range(256)) * 3000

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from loopback_server import Answer, running_server
 
-from ncgnn.data import _catalog, _download, _fetch
-from ncgnn.data._catalog import DatasetEntry, RemoteFile
-from ncgnn.data._checks import content_sha256
-from ncgnn.data._fetch import available, cache_dir, load_arrays
-from ncgnn.data._npz import read_npz
+from ncgnn.data import catalog as _catalog
+from ncgnn.data import download as _download
+from ncgnn.data import loading as _fetch
+from ncgnn.data.catalog import DatasetEntry, RemoteFile, content_sha256
+from ncgnn.data.loading import available, cache_dir, load_arrays
+from ncgnn.data.npz import read_npz
 from ncgnn.data.sources import parser
 from ncgnn.errors import DataMismatchError, DataNotFoundError, InputError, UnknownNameError
 

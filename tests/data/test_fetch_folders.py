@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from ncgnn.data import _fetch, available, entries, entry, load_arrays
-from ncgnn.data._digits import digits_arrays
-from ncgnn.data._npz import write_npz
+from ncgnn.data import available, entries, entry, load_arrays
+from ncgnn.data import loading as _fetch
+from ncgnn.data.npz import write_npz
+from ncgnn.data.sources.digits import digits_arrays
 from ncgnn.errors import DataNotFoundError, InputError
 
 if TYPE_CHECKING:

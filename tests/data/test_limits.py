@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from graph_files import plain_members, save
 
-from ncgnn.data import _limits
-from ncgnn.data._npz import read_npz
-from ncgnn.data._npz_archive import read_npy
+from ncgnn.data import npz as _limits
+from ncgnn.data.npz import read_npy, read_npz
 from ncgnn.data.sources import parser
 from ncgnn.errors import InputError
 

@@ -7,9 +7,8 @@ from graph_strategies import graphs
 from hypothesis import given, settings
 from scipy.sparse import csr_array, issparse
 
-from ncgnn.data._arrays import GraphArrays
-from ncgnn.data._checks import content_sha256
-from ncgnn.data._npz import read_npz, write_npz
+from ncgnn.data.catalog import content_sha256
+from ncgnn.data.npz import GraphArrays, read_npz, write_npz
 from ncgnn.errors import DataNotFoundError, InputError, NcgnnWarning
 
 SMALL = settings(deadline=None, max_examples=60)

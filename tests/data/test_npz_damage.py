@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from graph_files import plain_members, save
 
-from ncgnn.data._npz import read_npz
+from ncgnn.data.npz import read_npz
 from ncgnn.errors import InputError
 
 

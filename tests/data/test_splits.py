@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ncgnn.data.splits import make_split, split_families, split_report
-from ncgnn.data.splits._allocation import allocate, apportion, checked_shares
-from ncgnn.data.splits._random import random_words
+from ncgnn.data.splits.families import allocate, apportion, checked_shares, random_words
 from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
 
 DRAWN = ["paper", "stratified", "uniform"]
@@ -170,7 +169,7 @@ def test_seeds_and_families_are_independent():
 
 def test_random_words_follow_philox():
     # Philox 4x64-10 as published by Salmon et al. (2011), computed here from its definition.
-    from ncgnn.data.splits._random import stream_key
+    from ncgnn.data.splits.families import stream_key
 
     key = stream_key("check", 5)
     k0, k1 = key & (2**64 - 1), key >> 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ncgnn.data._arrays import SHIPPED_SPLITS
+from ncgnn.data.npz import SHIPPED_SPLITS
 from ncgnn.data.splits import make_split, split_report
 
 #: The paper's rule: train share in percent, classes never evaluated, classes, and the accuracy in

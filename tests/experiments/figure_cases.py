@@ -8,9 +8,9 @@ from collections import Counter
 import numpy as np
 
 from ncgnn.data import save
-from ncgnn.experiments import target, targets
-from ncgnn.experiments._request import Request
 from ncgnn.graph import Graph
+from ncgnn.paper.request import Request
+from ncgnn.paper.targets import target, targets
 from ncgnn.training import train_run
 
 NODES, CLASSES = 90, 3

@@ -7,7 +7,7 @@ import json
 from sweep_cells import contents, tiny_cells
 
 from ncgnn.experiments import sweep
-from ncgnn.experiments._cell import Cell, work
+from ncgnn.experiments.sweeps import Cell, work
 from ncgnn.training import train_run
 
 

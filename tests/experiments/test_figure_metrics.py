@@ -22,8 +22,8 @@ from figure_cases import (
 import ncgnn.data
 from ncgnn.data import Split
 from ncgnn.errors import DataNotFoundError, InputError
-from ncgnn.experiments._request import DATASETS, Request
-from ncgnn.experiments.figures._rule import observed_rule, preset_rule
+from ncgnn.paper.figures.parts import observed_rule, preset_rule
+from ncgnn.paper.request import DATASETS, Request
 from ncgnn.training import load_run
 
 

@@ -21,7 +21,7 @@ from figure_cases import (
 
 from ncgnn.data import Split
 from ncgnn.errors import InputError
-from ncgnn.experiments.figures._first_layer import first_layer, plane
+from ncgnn.paper.figures.embeddings import first_layer, plane
 from ncgnn.training import load_run
 
 MODELS = ("gcn", "ncgcn")

@@ -12,9 +12,8 @@ from figure_cases import TARGETS, asked, small_graph, trained, true_confusion
 from scipy.stats import gaussian_kde
 
 from ncgnn.errors import InputError
-from ncgnn.experiments.figures._alpha import kernel_density
-from ncgnn.experiments.figures._parts import short_name
-from ncgnn.experiments.figures._sensitivity import best_pair
+from ncgnn.paper.figures.parts import short_name
+from ncgnn.paper.figures.training import best_pair, kernel_density
 from ncgnn.training import RunFolder
 
 STOPPING = (("hidden", 8), ("epochs", 30), ("patience", 3), ("learning_rate", 0.05))

@@ -14,7 +14,7 @@ import pytest
 from sweep_cells import Notes
 
 from ncgnn.errors import NcgnnError
-from ncgnn.experiments import _local
+from ncgnn.experiments import workers as _local
 
 
 class Worker:

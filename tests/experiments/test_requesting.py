@@ -6,14 +6,13 @@ import pytest
 
 from ncgnn import generate, save
 from ncgnn.errors import DataNotFoundError, InputError, UnknownNameError
-from ncgnn.experiments import reproduce, request_for, target
-from ncgnn.experiments.figures._rule import ConfusionRule, preset_rule
-from ncgnn.report import paper_figure, paper_grids
+from ncgnn.paper.figures.parts import ConfusionRule, preset_rule
+from ncgnn.paper.targets import paper_figure, paper_grids, reproduce, request_for, target
 from ncgnn.training import train_run
 
 
 def test_data_sets_that_are_not_at_hand_are_left_out(monkeypatch, tmp_path):
-    from ncgnn.experiments import _requesting
+    from ncgnn.paper import targets as _requesting
 
     def look(dataset, folder, download=True):
         if dataset != "digits":
@@ -213,7 +212,7 @@ def test_a_file_that_changes_meanwhile_changes_nothing(best, tmp_path, monkeypat
 
 
 def test_files_of_absent_data_sets_are_not_spoken_of(best, monkeypatch):
-    from ncgnn.experiments import _requesting
+    from ncgnn.paper import targets as _requesting
 
     def look(dataset, folder, download=True):
         if dataset == "pubmed":

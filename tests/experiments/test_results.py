@@ -21,11 +21,11 @@ from ncgnn.experiments import (
     results_table,
     write_stored,
 )
-from ncgnn.experiments._compared import uneven_efforts, without_pairs
-from ncgnn.experiments._names import short_names
+from ncgnn.experiments.grids import short_names
+from ncgnn.experiments.results import uneven_efforts, without_pairs
 from ncgnn.report import results_columns, results_grids
 from ncgnn.training import train_run
-from ncgnn.training._config import config_sha256
+from ncgnn.training.config import config_sha256
 
 SCORES = st.lists(
     st.tuples(st.floats(0, 1, width=32), st.floats(0, 1, width=32)), min_size=2, max_size=12

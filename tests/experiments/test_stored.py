@@ -23,7 +23,7 @@ from ncgnn.experiments import (
     sweep,
     write_stored,
 )
-from ncgnn.graph._fingerprint import fingerprint
+from ncgnn.graph.graph import fingerprint
 from ncgnn.nn import model_names
 from ncgnn.training import RunResult, train_run
 

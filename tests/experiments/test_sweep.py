@@ -15,8 +15,8 @@ from sweep_cells import Notes, contents, hopeless_cells, tiny_cells
 import ncgnn
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning
 from ncgnn.experiments import finished_runs, grid, sweep
-from ncgnn.experiments._cell import Cell, failed, work
-from ncgnn.graph._fingerprint import fingerprint
+from ncgnn.experiments.sweeps import Cell, failed, work
+from ncgnn.graph.graph import fingerprint
 from ncgnn.training import train_run
 
 

@@ -8,22 +8,13 @@ from dataclasses import replace
 import pytest
 
 from ncgnn.errors import DataNotFoundError, InputError, UnknownNameError
-from ncgnn.experiments import (
-    as_records,
-    finished_runs,
-    reproduce,
-    request_for,
-    target,
-    targets,
-)
-from ncgnn.experiments._published import printed, published
-from ncgnn.experiments._request import DATASETS
-from ncgnn.experiments.tables._variants import ABLATIONS, Variant
-from ncgnn.experiments.tables.accuracy import METHODS
-from ncgnn.nn._catalog import BY_NAME
-from ncgnn.report import as_markdown, paper_grids
-from ncgnn.report._grid import Marked
-from ncgnn.report._paper_tables import accuracy_grid
+from ncgnn.experiments import as_records, finished_runs
+from ncgnn.nn.registry import BY_NAME
+from ncgnn.paper.accuracy import ABLATIONS, METHODS, Variant, accuracy_grid
+from ncgnn.paper.request import DATASETS, printed, published
+from ncgnn.paper.targets import paper_grids, reproduce, request_for, target, targets
+from ncgnn.report import as_markdown
+from ncgnn.report.tables import Marked
 from ncgnn.training import Spread, train_run
 
 SMALL = {"hidden": 8, "epochs": 4, "learning_rate": 0.05}
@@ -191,8 +182,8 @@ def test_another_split_family_is_another_table(made):
 
 
 def test_kept_scores_suffice_without_the_graph(made, monkeypatch):
-    from ncgnn.experiments import _requesting
-    from ncgnn.experiments.tables import accuracy
+    from ncgnn.paper import accuracy
+    from ncgnn.paper import targets as _requesting
 
     def look(dataset, folder, download=True):
         raise DataNotFoundError(f"{dataset} is not at hand")

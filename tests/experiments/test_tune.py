@@ -16,13 +16,11 @@ import pytest
 
 import ncgnn
 from ncgnn.errors import InputError
-from ncgnn.experiments.tuning._place import StudyPlace, quiet
-from ncgnn.experiments.tuning._plan import make_plan
-from ncgnn.experiments.tuning._result import TuneWatcher
-from ncgnn.experiments.tuning._study import TuningStudy
-from ncgnn.experiments.tuning._tune import tune
+from ncgnn.experiments.tuning.search import TuneWatcher, tune
+from ncgnn.experiments.tuning.space import make_plan
+from ncgnn.experiments.tuning.study import StudyPlace, TuningStudy, quiet
 from ncgnn.training import make_config, train_run
-from ncgnn.training._folder import DONE, ERROR
+from ncgnn.training.folder import DONE, ERROR
 
 QUICK = {"hidden": 16, "epochs": 5}
 LONG = {"hidden": 16, "epochs": 400, "patience": 400}

@@ -20,22 +20,19 @@ import pytest
 import sqlalchemy.pool  # noqa: F401  # threads that import it together do not get far
 
 import ncgnn
-from ncgnn.experiments.tuning import _storage
-from ncgnn.experiments.tuning._place import StudyPlace, quiet
-from ncgnn.experiments.tuning._plan import make_plan
-from ncgnn.experiments.tuning._storage import SearchError
-from ncgnn.experiments.tuning._study import TuningStudy
-from ncgnn.experiments.tuning._trial import run_trial
-from ncgnn.experiments.tuning._tune import tune
+from ncgnn.experiments.tuning import study as _storage
+from ncgnn.experiments.tuning.search import run_trial, tune
+from ncgnn.experiments.tuning.space import make_plan
+from ncgnn.experiments.tuning.study import SearchError, StudyPlace, TuningStudy, quiet
 
 QUICK = {"hidden": 16, "epochs": 5}
 #: Takes a trial in a database, says so, and waits to be killed.
 TAKES_ONE = """
 import sys, time
 from pathlib import Path
-from ncgnn.experiments.tuning._study import TuningStudy
-from ncgnn.experiments.tuning._place import StudyPlace
-from ncgnn.experiments.tuning._plan import make_plan
+from ncgnn.experiments.tuning.study import TuningStudy
+from ncgnn.experiments.tuning.study import StudyPlace
+from ncgnn.experiments.tuning.space import make_plan
 
 place = StudyPlace(Path(sys.argv[1]), "s", sys.argv[2])
 taken = TuningStudy(make_plan(dataset="digits", model="mlp"), place, 9).take()

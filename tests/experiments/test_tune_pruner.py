@@ -6,11 +6,9 @@ import optuna
 import pytest
 
 import ncgnn
-from ncgnn.experiments.tuning._place import StudyPlace, quiet
-from ncgnn.experiments.tuning._plan import make_plan
-from ncgnn.experiments.tuning._pruner import MedianAtStep, step_of
-from ncgnn.experiments.tuning._study import TuningStudy
-from ncgnn.experiments.tuning._trial import _Report, run_trial
+from ncgnn.experiments.tuning.search import _Report, run_trial
+from ncgnn.experiments.tuning.space import make_plan
+from ncgnn.experiments.tuning.study import MedianAtStep, StudyPlace, TuningStudy, quiet, step_of
 
 
 @pytest.fixture(autouse=True)

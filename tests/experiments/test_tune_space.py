@@ -4,7 +4,7 @@ import pytest
 
 import ncgnn
 from ncgnn.errors import InputError, NcgnnWarning
-from ncgnn.experiments.tuning._plan import make_plan
+from ncgnn.experiments.tuning.space import make_plan
 from ncgnn.training import search_space
 
 NOTHING = {option: [] for option in search_space("mlp")}

@@ -14,15 +14,11 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
 import ncgnn
-from ncgnn._locks import take_lock
+from ncgnn._io import take_lock
 from ncgnn.errors import InputError
-from ncgnn.experiments.tuning._files import write_trials
-from ncgnn.experiments.tuning._journal import mend_journal
-from ncgnn.experiments.tuning._place import StudyPlace, quiet
-from ncgnn.experiments.tuning._plan import make_plan
-from ncgnn.experiments.tuning._study import TuningStudy
-from ncgnn.experiments.tuning._taken import TakenTrial
-from ncgnn.experiments.tuning._trial import run_trial
+from ncgnn.experiments.tuning.search import run_trial, write_trials
+from ncgnn.experiments.tuning.space import make_plan
+from ncgnn.experiments.tuning.study import StudyPlace, TakenTrial, TuningStudy, mend_journal, quiet
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 
@@ -30,9 +26,9 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 TAKES_ONE = """
 import sys, time
 from pathlib import Path
-from ncgnn.experiments.tuning._study import TuningStudy
-from ncgnn.experiments.tuning._place import StudyPlace
-from ncgnn.experiments.tuning._plan import make_plan
+from ncgnn.experiments.tuning.study import TuningStudy
+from ncgnn.experiments.tuning.study import StudyPlace
+from ncgnn.experiments.tuning.space import make_plan
 
 study = TuningStudy(make_plan(dataset="digits", model="mlp"), StudyPlace(Path(sys.argv[1]), "s"), 9)
 taken = study.take()
@@ -43,7 +39,7 @@ time.sleep(600)
 HOLDS_LOCK = """
 import sys, time
 from pathlib import Path
-from ncgnn.experiments.tuning._journal import JournalLock
+from ncgnn.experiments.tuning.study import JournalLock
 
 lock = JournalLock(Path(sys.argv[1]))
 lock.acquire()

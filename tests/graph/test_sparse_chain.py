@@ -10,9 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ncgnn.errors import InputError
-from ncgnn.graph import _sparse_backend as backend
-from ncgnn.graph._sparse_chain import propagate_first, transform_first
-from ncgnn.graph.sparse import ConstantSparse, chain_costs, sparse_dense_chain, sparse_product
+from ncgnn.sparse import _backend as backend
+from ncgnn.sparse.matrix import ConstantSparse
+from ncgnn.sparse.ops import (
+    chain_costs,
+    propagate_first,
+    sparse_dense_chain,
+    sparse_product,
+    transform_first,
+)
 
 
 def whole_matrix(m: int, n: int, density: float, seed: int) -> ConstantSparse:

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ncgnn.errors import InputError
-from ncgnn.graph.sparse import ConstantSparse, gcn_normalised, row_normalised, with_self_loops
+from ncgnn.sparse.matrix import ConstantSparse
+from ncgnn.sparse.normalize import gcn_normalised, row_normalised, with_self_loops
 
 
 @st.composite

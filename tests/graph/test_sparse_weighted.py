@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
 from ncgnn.errors import InputError
-from ncgnn.graph import _sparse_backend as backend
-from ncgnn.graph import _sparse_torch as torch_path
-from ncgnn.graph.sparse import (
-    SparsePattern,
+from ncgnn.sparse import _backend as backend
+from ncgnn.sparse import _backend as torch_path
+from ncgnn.sparse.matrix import SparsePattern
+from ncgnn.sparse.ops import (
     edge_softmax,
     gather_columns,
     gather_rows,

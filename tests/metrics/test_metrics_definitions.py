@@ -14,8 +14,8 @@ from scipy.sparse import csr_array
 
 from ncgnn import metrics
 from ncgnn.graph import Graph
-from ncgnn.metrics._class_pairs import class_pairs
-from ncgnn.metrics._inputs import labelled
+from ncgnn.metrics.homophily import class_pairs
+from ncgnn.metrics.neighborhoods import labelled
 
 SMALL = settings(deadline=None, max_examples=60)
 LARGER = settings(deadline=None, max_examples=15)

@@ -13,11 +13,15 @@ import numpy as np
 import pytest
 from metric_strategies import Case, drawn_case
 
-from ncgnn import _compile, metrics
-from ncgnn.graph._build import compact_classes
-from ncgnn.metrics import _bits, _class_pairs, _neighborhoods, _one_hop, _within_hops
-from ncgnn.metrics._inputs import labelled
-from ncgnn.metrics._neighborhoods import Neighborhoods
+from ncgnn import _numba as _compile
+from ncgnn import metrics
+from ncgnn.graph.graph import compact_classes
+from ncgnn.metrics import homophily as _class_pairs
+from ncgnn.metrics import neighborhoods as _neighborhoods
+from ncgnn.metrics._kernels import one_hop as _bits
+from ncgnn.metrics._kernels import one_hop as _one_hop
+from ncgnn.metrics._kernels import within_hops as _within_hops
+from ncgnn.metrics.neighborhoods import Neighborhoods, labelled
 
 equal = np.testing.assert_allclose
 

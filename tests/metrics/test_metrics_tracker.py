@@ -12,8 +12,8 @@ from metric_strategies import cases, drawn_case, labels_of, larger_cases
 from ncgnn.errors import InputError
 from ncgnn.graph import Graph
 from ncgnn.metrics import ConfusionTracker, confusion_masks, neighborhood_confusion
-from ncgnn.metrics import _torch_path as torch_path
-from ncgnn.metrics._torch_path import TorchConfusion
+from ncgnn.metrics._kernels import on_device as torch_path
+from ncgnn.metrics._kernels.on_device import TorchConfusion
 
 NEIGHBORHOODS = ["closed", "open"]
 

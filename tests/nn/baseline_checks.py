@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from ncgnn.nn._dropout import dropout
-from ncgnn.nn.baselines._baseline import dropped_features
+from ncgnn.nn.base import dropped_features
+from ncgnn.nn.functional import dropout
 
 
 def features(drawn, rate, key):

@@ -9,8 +9,8 @@ import torch
 from scipy.sparse import csr_array
 
 from ncgnn.graph import Graph
-from ncgnn.nn._inputs import GraphInputs
-from ncgnn.nn._separated import SeparatedGNN
+from ncgnn.nn.inputs import GraphInputs
+from ncgnn.nn.separated.model import SeparatedGNN
 
 CLASSES = 3
 

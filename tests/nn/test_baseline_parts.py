@@ -7,12 +7,7 @@ import torch
 from drawn_graphs import drawn_graph
 
 from ncgnn.nn import DropoutKey
-from ncgnn.nn.baselines._baseline import (
-    FeatureLinear,
-    dropped_features,
-    gcn_operator,
-    mean_operator,
-)
+from ncgnn.nn.base import FeatureLinear, dropped_features, gcn_operator, mean_operator
 
 KEY = DropoutKey(1, 2).at(0)
 

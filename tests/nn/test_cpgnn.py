@@ -15,13 +15,12 @@ import ncgnn
 from ncgnn.data import Split
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
-from ncgnn.nn._protocol import Phase
-from ncgnn.nn.baselines._sinkhorn import doubly_stochastic, with_missing_rows
-from ncgnn.nn.baselines.cpgnn import CPGNN
+from ncgnn.nn.base import Phase
+from ncgnn.nn.baselines.cpgnn import CPGNN, doubly_stochastic, with_missing_rows
 from ncgnn.testing import check_model
-from ncgnn.training._algorithm import Trainer
-from ncgnn.training._checkpoint import load_checkpoint, save_checkpoint
-from ncgnn.training._config import TrainingConfig
+from ncgnn.training.config import TrainingConfig
+from ncgnn.training.folder import load_checkpoint, save_checkpoint
+from ncgnn.training.trainer import Trainer
 
 
 def made(**options):

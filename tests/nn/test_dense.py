@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ncgnn.graph import _sparse_backend as backend
-from ncgnn.nn._dense import sum_of_products
+from ncgnn.nn.functional import sum_of_products
+from ncgnn.sparse import _backend as backend
 
 
 def factors(count, bias, seed=0):

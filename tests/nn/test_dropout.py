@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey, relu_dropout
-from ncgnn.nn._dropout import _mixed, dropout, kept_entries
+from ncgnn.nn.functional import _mixed, dropout, kept_entries
 
 KEY = DropoutKey(seed=1, step=2).at(3)
 

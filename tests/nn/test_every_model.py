@@ -12,8 +12,7 @@ from drawn_graphs import Drawn, drawn_graph
 import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import model_class, model_names
-from ncgnn.nn._catalog import ENTRIES
-from ncgnn.nn._models import made_for
+from ncgnn.nn.registry import ENTRIES, made_for
 from ncgnn.testing import check_model
 from ncgnn.training import make_config
 

@@ -15,8 +15,8 @@ import ncgnn
 from ncgnn.data import entries
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
-from ncgnn.nn._dropout import dropout
 from ncgnn.nn.baselines.fagcn import FAGCN
+from ncgnn.nn.functional import dropout
 from ncgnn.testing import check_model
 from ncgnn.training import preset
 

@@ -14,9 +14,9 @@ from torch.nn.functional import cross_entropy, leaky_relu
 
 import ncgnn
 from ncgnn.errors import InputError
-from ncgnn.graph.sparse import ConstantSparse
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.gbksage import GBKSage
+from ncgnn.sparse.matrix import ConstantSparse
 from ncgnn.testing import check_model
 
 KEY = DropoutKey(0, 1)

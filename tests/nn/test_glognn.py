@@ -12,10 +12,10 @@ from scipy.sparse import csr_array
 
 import ncgnn
 from ncgnn.errors import InputError
-from ncgnn.graph.sparse import ConstantSparse
 from ncgnn.nn import DropoutKey
-from ncgnn.nn._dropout import relu_dropout
 from ncgnn.nn.baselines.glognn import GloGNN
+from ncgnn.nn.functional import relu_dropout
+from ncgnn.sparse.matrix import ConstantSparse
 from ncgnn.testing import check_model
 from ncgnn.training import preset
 

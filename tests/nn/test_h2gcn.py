@@ -14,10 +14,10 @@ from scipy.sparse.csgraph import shortest_path
 import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
-from ncgnn.nn._dropout import dropout
-from ncgnn.nn.baselines import _memory_guard, h2gcn
-from ncgnn.nn.baselines._distance_two import DistanceTwo, pairs_per_node
-from ncgnn.nn.baselines.h2gcn import H2GCN, needed_memory
+from ncgnn.nn import base as _memory_guard
+from ncgnn.nn.baselines import h2gcn
+from ncgnn.nn.baselines.h2gcn import H2GCN, DistanceTwo, needed_memory, pairs_per_node
+from ncgnn.nn.functional import dropout
 from ncgnn.testing import check_model
 
 KEY = DropoutKey(3, 4)

@@ -16,14 +16,14 @@ import ncgnn.training
 from ncgnn.data import Split
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey, GraphInputs
-from ncgnn.nn._protocol import Phase
-from ncgnn.nn.baselines import _memory_guard
-from ncgnn.nn.baselines import _two_hop_products as products
+from ncgnn.nn import base as _memory_guard
+from ncgnn.nn.base import Phase
+from ncgnn.nn.baselines import hog as products
 from ncgnn.nn.baselines.hog import HOG
 from ncgnn.testing import check_model
-from ncgnn.training._algorithm import Trainer
-from ncgnn.training._checkpoint import load_checkpoint, save_checkpoint
-from ncgnn.training._config import TrainingConfig
+from ncgnn.training.config import TrainingConfig
+from ncgnn.training.folder import load_checkpoint, save_checkpoint
+from ncgnn.training.trainer import Trainer
 
 
 def made(inputs, *, moved=0.3, **options):

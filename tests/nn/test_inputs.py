@@ -11,8 +11,9 @@ from torch_geometric.transforms import NormalizeFeatures
 
 from ncgnn.errors import InputError
 from ncgnn.graph import Graph
-from ncgnn.graph.sparse import ConstantSparse, gcn_normalised
-from ncgnn.nn._inputs import SPARSE_COST, GraphInputs, cost, select_rows
+from ncgnn.nn.inputs import SPARSE_COST, GraphInputs, cost, select_rows
+from ncgnn.sparse.matrix import ConstantSparse
+from ncgnn.sparse.normalize import gcn_normalised
 
 
 def with_features(features):

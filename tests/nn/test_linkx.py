@@ -13,8 +13,8 @@ from torch_geometric.nn import LINKX as PyGLINKX  # noqa: N811
 import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
-from ncgnn.nn._dropout import dropout
 from ncgnn.nn.baselines.linkx import LINKX
+from ncgnn.nn.functional import dropout
 from ncgnn.testing import check_model
 
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 from drawn_graphs import drawn_graph
 
-from ncgnn.graph.sparse import gcn_normalised
-from ncgnn.nn._masking import masked_adjacency, or_itself, rows_or_itself
+from ncgnn.sparse.normalize import gcn_normalised, masked_adjacency, or_itself, rows_or_itself
 
 graphs = pytest.mark.parametrize(
     ("seed", "directed"), [(seed, directed) for seed in range(3) for directed in (True, False)]

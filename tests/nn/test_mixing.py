@@ -7,7 +7,7 @@ import torch
 
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey, relu_dropout
-from ncgnn.nn._mixing import mixed_relu_dropout
+from ncgnn.nn.functional import mixed_relu_dropout
 
 KEY = DropoutKey(seed=2, step=5).at(1)
 

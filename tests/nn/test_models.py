@@ -19,12 +19,12 @@ from ncgnn.nn import (
     GroupingRule,
     SeparatedGNN,
     SeparatedOptions,
-    _models,
     model_class,
     model_names,
     register_backbone,
 )
-from ncgnn.nn._channels import SEPARATIONS
+from ncgnn.nn import registry as _models
+from ncgnn.nn.separated.channels import SEPARATIONS
 
 SEPARATED = ["ncgcn", "ncsage", "ncgat", "ncgin", "ncgraphconv"]
 PLAIN = ["gcn", "sage", "mlp"]

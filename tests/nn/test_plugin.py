@@ -10,7 +10,7 @@ from torch_geometric.nn import GATConv, GCNConv, GINConv, GraphConv, MessagePass
 
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
-from ncgnn.nn._channels import SEPARATIONS
+from ncgnn.nn.separated.channels import SEPARATIONS
 
 every_mode = pytest.mark.parametrize("separation", SEPARATIONS)
 kinds = pytest.mark.parametrize("which", ["mixed", "all low", "all high", "three"])

@@ -9,8 +9,8 @@ import pytest
 import torch
 from drawn_graphs import drawn_graph
 
-from ncgnn.graph.sparse import gcn_normalised
-from ncgnn.nn._products import SharedProducts, Term
+from ncgnn.nn.products import SharedProducts, Term
+from ncgnn.sparse.normalize import gcn_normalised
 
 
 def terms():

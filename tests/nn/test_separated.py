@@ -7,9 +7,9 @@ import torch
 from dense_reference import reference_logits
 from drawn_graphs import copied, drawn_graph, groups_of, model_for
 
-from ncgnn.graph.sparse import ConstantSparse
-from ncgnn.nn import _inputs
-from ncgnn.nn._channels import SEPARATIONS
+from ncgnn.nn import inputs as _inputs
+from ncgnn.nn.separated.channels import SEPARATIONS
+from ncgnn.sparse.matrix import ConstantSparse
 
 BACKBONES = ("gcn", "sage")
 both = pytest.mark.parametrize("backbone", BACKBONES)

@@ -9,9 +9,9 @@ from drawn_graphs import CLASSES, drawn_graph, groups_of, model_for
 from ncgnn.errors import InputError, UnknownNameError
 from ncgnn.graph import Graph
 from ncgnn.nn import DropoutKey
-from ncgnn.nn._channels import SEPARATIONS
-from ncgnn.nn._inputs import GraphInputs
-from ncgnn.nn._separated import SeparatedGNN
+from ncgnn.nn.inputs import GraphInputs
+from ncgnn.nn.separated.channels import SEPARATIONS
+from ncgnn.nn.separated.model import SeparatedGNN
 
 both = pytest.mark.parametrize("backbone", ["gcn", "sage"])
 every_mode = pytest.mark.parametrize("separation", SEPARATIONS)

@@ -8,7 +8,7 @@ from torch_geometric.nn import ChebConv, GATConv
 from ncgnn.errors import InputError
 from ncgnn.graph import Graph
 from ncgnn.nn import GCN, MLP, DropoutKey, GraphInputs, GraphSAGE, SeparatedGNN
-from ncgnn.nn._channels import SEPARATIONS
+from ncgnn.nn.separated.channels import SEPARATIONS
 
 NODES = torch.tensor([11, 3, 4, 19, 0, 7])
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from drawn_graphs import copied, drawn_graph, groups_of, model_for
 
-from ncgnn.nn._channels import SEPARATIONS
+from ncgnn.nn.separated.channels import SEPARATIONS
 
 both = pytest.mark.parametrize("backbone", ["gcn", "sage"])
 every_mode = pytest.mark.parametrize("separation", SEPARATIONS)

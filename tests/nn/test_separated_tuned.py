@@ -10,9 +10,9 @@ from drawn_graphs import CLASSES, drawn_graph
 import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
-from ncgnn.nn._dropout import dropout
-from ncgnn.nn._separated_tuned import NCTunedGCN, NCTunedSAGE
 from ncgnn.nn.baselines.tuned import TunedGCN, TunedSAGE
+from ncgnn.nn.functional import dropout
+from ncgnn.nn.separated.tuned import NCTunedGCN, NCTunedSAGE
 from ncgnn.training import make_config
 
 KINDS = [NCTunedGCN, NCTunedSAGE]

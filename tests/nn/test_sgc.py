@@ -10,10 +10,10 @@ from torch_geometric.nn import SGConv
 
 import ncgnn
 from ncgnn.errors import InputError
-from ncgnn.graph.sparse import ConstantSparse
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines import sgc
 from ncgnn.nn.baselines.sgc import SGC, spread
+from ncgnn.sparse.matrix import ConstantSparse
 from ncgnn.testing import check_model
 
 

@@ -11,10 +11,10 @@ from drawn_graphs import CLASSES, drawn_graph
 
 import ncgnn
 from ncgnn.errors import InputError
-from ncgnn.graph.sparse import SparsePattern
 from ncgnn.nn import DropoutKey
-from ncgnn.nn._dropout import relu_dropout
 from ncgnn.nn.baselines.sngnn import SNGNN, most_similar
+from ncgnn.nn.functional import relu_dropout
+from ncgnn.sparse.matrix import SparsePattern
 from ncgnn.testing import check_model
 
 VARIANTS = ["plain", "plus", "plusplus"]

@@ -12,10 +12,10 @@ import pytest
 import torch
 from drawn_graphs import Drawn, drawn_graph
 
-import ncgnn._compile
+import ncgnn._numba
 from ncgnn.errors import NcgnnWarning
-from ncgnn.nn.baselines import _structural as structural
-from ncgnn.nn.baselines import _structural_kernels as kernels
+from ncgnn.nn.baselines import wrgat_structure as kernels
+from ncgnn.nn.baselines import wrgat_structure as structural
 
 
 @pytest.fixture(autouse=True)
@@ -219,7 +219,7 @@ def test_the_number_of_threads_changes_nothing(monkeypatch):
     )
     found = []
     for threads in (1, 3):
-        monkeypatch.setattr(ncgnn._compile, "thread_count", lambda threads=threads: threads)
+        monkeypatch.setattr(ncgnn._numba, "thread_count", lambda threads=threads: threads)
         found.append(structural.ring_distances(indptr, indices, pairs, 8))
     monkeypatch.undo()
     found.append(structural.ring_distances(indptr, indices, pairs, 8))

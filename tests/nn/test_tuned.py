@@ -15,7 +15,7 @@ import ncgnn
 from ncgnn.data import entries
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey, relu_dropout
-from ncgnn.nn._protocol import parameter_groups
+from ncgnn.nn.base import parameter_groups
 from ncgnn.nn.baselines.tuned import TunedGAT, TunedGCN, TunedOptions, TunedSAGE
 from ncgnn.testing import check_model
 from ncgnn.training import has_preset, load_run, make_config

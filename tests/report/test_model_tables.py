@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from rich.console import Console
 
 from ncgnn.report import model_details, model_tables, option_facts
-from ncgnn.report._model_tables import _short
+from ncgnn.report.models import _short
 
 
 class Plain(BaseModel):

@@ -6,30 +6,41 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncgnn.experiments import target, targets
-from ncgnn.experiments._request import Request
-from ncgnn.experiments.figures._alpha import AlphaData, AlphaGroup, AlphaPanel
-from ncgnn.experiments.figures._distributions import (
+from ncgnn.paper.figures.embeddings import EmbeddingPanel, EmbeddingsData, class_colour
+from ncgnn.paper.figures.metrics import (
     DistributionPanel,
     DistributionsData,
+    Entropy,
     Histogram,
+    ObservationData,
+    ObservationPanel,
+    Tenth,
 )
-from ncgnn.experiments.figures._embeddings import EmbeddingPanel, EmbeddingsData
-from ncgnn.experiments.figures._entropy import Entropy
-from ncgnn.experiments.figures._groups import MOST_MODELS, GroupsData, GroupsPanel, ModelCurve
-from ncgnn.experiments.figures._interplay import Curve, InterplayData, InterplayPanel
-from ncgnn.experiments.figures._observation import ObservationData, ObservationPanel, Tenth
-from ncgnn.experiments.figures._sensitivity import (
+from ncgnn.paper.figures.models import (
+    MOST_MODELS,
+    GroupsData,
+    GroupsPanel,
+    ModelCurve,
+    ModelTime,
+    TimeData,
+    TimePanel,
+)
+from ncgnn.paper.figures.parts import LOOKS, footnote
+from ncgnn.paper.figures.training import (
+    AlphaData,
+    AlphaGroup,
+    AlphaPanel,
+    Curve,
     HopCurve,
+    InterplayData,
+    InterplayPanel,
     Point,
     SensitivityData,
     SensitivityPanel,
 )
-from ncgnn.experiments.figures._time import ModelTime, TimeData, TimePanel
-from ncgnn.report._figures import picture
-from ncgnn.report._paper_axes import LOOKS, footnote
-from ncgnn.report._paper_embeddings import class_colour
-from ncgnn.report._paper_figures import DRAWN
+from ncgnn.paper.request import Request
+from ncgnn.paper.targets import DRAWN, target, targets
+from ncgnn.report.analysis import picture
 from ncgnn.training import Spread
 
 HALF = Spread(0.5, 0.1)

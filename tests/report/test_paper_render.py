@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ncgnn.experiments._request import Request
-from ncgnn.report._paper_render import _runs
+from ncgnn.paper.request import Request
+from ncgnn.paper.targets import _runs
 
 
 @pytest.mark.parametrize(("models", "said"), [(("gcn",), "Stratified split, seeds 0, 3"), ((), "")])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ncgnn.report import curves_figure, groups_figure, interplay_figure
-from ncgnn.report._figures import picture
-from ncgnn.report._run_figures import run_figures
+from ncgnn.report.analysis import picture
+from ncgnn.report.run import run_figures
 
 PLAIN = {"data": {"dataset": "tiny"}, "model": {"name": "gcn", "hidden": 4}}
 SEPARATED = {"data": {"dataset": "tiny"}, "model": {"name": "ncgcn", "guidance": "nc"}}

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from test_run_figures import PLAIN, SEPARATED, made_history, made_result
 
-from ncgnn._files import write_text
+from ncgnn._io import write_text
 from ncgnn.report import run_report, write_run_report
-from ncgnn.report._run_html import run_page
-from ncgnn.report._run_words import RunFacts
-from ncgnn.training._folder import RunFolder
-from ncgnn.training._presets import make_config
-from ncgnn.training._run import train_run
-from ncgnn.training._tensors import DamagedFileError
-from ncgnn.training._toml import to_toml
+from ncgnn.report.run import RunFacts, run_page
+from ncgnn.training.config import make_config, to_toml
+from ncgnn.training.folder import DamagedFileError, RunFolder
+from ncgnn.training.run import train_run
 
 if TYPE_CHECKING:
     from pathlib import Path

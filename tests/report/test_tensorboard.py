@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ncgnn._files import write_text
+from ncgnn._io import write_text
 from ncgnn.errors import InputError
 from ncgnn.report import EventWriter, write_events
-from ncgnn.training._folder import RunFolder
+from ncgnn.training.folder import RunFolder
 
 if TYPE_CHECKING:
     from pathlib import Path

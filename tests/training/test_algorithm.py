@@ -10,7 +10,7 @@ from ncgnn.data import Split
 from ncgnn.errors import InputError
 from ncgnn.nn import GraphInputs, Grouper
 from ncgnn.training import Trainer, TrainingConfig, TrainingError
-from ncgnn.training._run import graph_inputs, new_model
+from ncgnn.training.run import graph_inputs, new_model
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from torch import nn
 import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.training import Trainer, load_run, train_run
-from ncgnn.training._averaging import weights_in_force
-from ncgnn.training._run import graph_inputs, new_model
+from ncgnn.training.run import graph_inputs, new_model
+from ncgnn.training.trainer import weights_in_force
 
 COMPARED = ("metrics.jsonl", "result.json", "weights.safetensors")
 

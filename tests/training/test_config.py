@@ -6,15 +6,8 @@ from tiny import tiny_config
 from ncgnn.data import load, make_split
 from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
 from ncgnn.nn import model_names
-from ncgnn.training import (
-    has_preset,
-    load_run,
-    make_config,
-    preset,
-    search_space,
-    train_run,
-)
-from ncgnn.training._toml import read_setting, read_toml, to_toml
+from ncgnn.training import has_preset, load_run, make_config, preset, search_space, train_run
+from ncgnn.training.config import read_setting, read_toml, to_toml
 
 DATASETS = [
     "pubmed",

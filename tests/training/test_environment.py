@@ -9,9 +9,9 @@ import pytest
 from tiny import InterruptedRunError, interrupt_at, tiny_config
 
 from ncgnn.errors import NcgnnWarning
-from ncgnn.experiments._records import origin as origin_of
+from ncgnn.experiments.records import origin as origin_of
 from ncgnn.training import RunFolder, train_run
-from ncgnn.training._environment import environment
+from ncgnn.training.folder import environment
 
 
 def test_other_source_code_is_told(tmp_path):

@@ -9,9 +9,9 @@ import torch
 import ncgnn
 from ncgnn.data import custom_split
 from ncgnn.nn import Grouping
-from ncgnn.nn._grouping import GroupingRule
-from ncgnn.nn._inputs import GraphInputs
-from ncgnn.training._evaluation import evaluation
+from ncgnn.nn.grouping import GroupingRule
+from ncgnn.nn.inputs import GraphInputs
+from ncgnn.training.evaluation import evaluation
 
 
 class Grouped:

@@ -7,7 +7,7 @@ import sys
 
 import torch
 
-from ncgnn.training._optimizer import EagerAdam
+from ncgnn.training.trainer import EagerAdam
 
 LOADED_AFTER_TRAINING = """
 import sys

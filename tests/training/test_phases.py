@@ -8,14 +8,11 @@ from torch import nn
 
 import ncgnn
 from ncgnn.errors import InputError
-from ncgnn.nn import Phase
-from ncgnn.nn import _models as registry
-from ncgnn.nn._catalog import BY_NAME, ModelEntry
-from ncgnn.nn._options import PlainOptions, checked
-from ncgnn.nn._protocol import counting
-from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear
+from ncgnn.nn import Phase, registry
+from ncgnn.nn.base import Baseline, FeatureLinear, PlainOptions, checked, counting
+from ncgnn.nn.registry import BY_NAME, ModelEntry
 from ncgnn.training import load_run, make_config, train_run
-from ncgnn.training._run import graph_inputs, new_model
+from ncgnn.training.run import graph_inputs, new_model
 
 
 class Staged(Baseline):

@@ -9,7 +9,7 @@ from sklearn import metrics as sk
 
 from ncgnn.errors import InputError
 from ncgnn.training import scores
-from ncgnn.training._scores import accuracy_by, auroc, calibration_error, deciles
+from ncgnn.training.evaluation import accuracy_by, auroc, calibration_error, deciles
 
 
 @given(st.integers(0, 10_000), st.integers(2, 6), st.integers(1, 60))

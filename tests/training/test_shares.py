@@ -9,7 +9,7 @@ import ncgnn
 from ncgnn.data import custom_split
 from ncgnn.nn import GraphInputs
 from ncgnn.training import load_run, train_run
-from ncgnn.training._shares import ShareCorrection
+from ncgnn.training.trainer import ShareCorrection
 
 
 @pytest.fixture(scope="module")

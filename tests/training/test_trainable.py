@@ -10,7 +10,7 @@ from ncgnn.data import Split
 from ncgnn.errors import InputError
 from ncgnn.experiments import grid, sweep, tune
 from ncgnn.graph import Graph
-from ncgnn.training._trainable import check_trainable
+from ncgnn.training.trainer import check_trainable
 
 
 def ring(labels, *, features=True):

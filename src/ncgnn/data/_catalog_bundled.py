@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ncgnn.data._catalog import DatasetEntry
+from ncgnn.data.catalog import DatasetEntry
 
 ENTRIES = (
     DatasetEntry(

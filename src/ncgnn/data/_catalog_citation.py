@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ncgnn.data._catalog import DatasetEntry, RemoteFile
+from ncgnn.data.catalog import DatasetEntry, RemoteFile
 
 _PLANETOID = "https://github.com/kimiyoung/planetoid"
 _PLANETOID_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ncgnn.data._catalog import DatasetEntry, RemoteFile
+from ncgnn.data.catalog import DatasetEntry, RemoteFile
 
 _HOMEPAGE = "https://github.com/yandex-research/heterophilous-graphs"
 _PLATONOV = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ncgnn.data._catalog import DatasetEntry, RemoteFile
+from ncgnn.data.catalog import DatasetEntry, RemoteFile
 
 _FACEBOOK100 = "https://github.com/CUAI/Non-Homophily-Large-Scale"
 _GEOM_GCN = "https://raw.githubusercontent.com/graphdml-uiuc-jlu/geom-gcn/master/new_data/film"

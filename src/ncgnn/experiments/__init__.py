@@ -1,83 +1,77 @@
 """Experiments: many runs, what came of them, and the tables of the paper."""
 
-from typing import TYPE_CHECKING
-
-from ncgnn._lazy import lazy_exports
-
-if TYPE_CHECKING:
-    from ncgnn.experiments._engine import Watcher
-    from ncgnn.experiments._grid import grid
-    from ncgnn.experiments._plan import PlannedRun, plan
-    from ncgnn.experiments._records import Record, as_records, read_runs
-    from ncgnn.experiments._reproduce import (
-        Reproduction,
-        is_timed,
-        reproduce,
-        takes_stored,
-        target,
-        targets,
-    )
-    from ncgnn.experiments._request import Request, Target
-    from ncgnn.experiments._requesting import request_for
-    from ncgnn.experiments._results import results_table
-    from ncgnn.experiments._rows import Row
-    from ncgnn.experiments._significance import Difference, paired_test
-    from ncgnn.experiments._stored import of_this_graph, read_stored, write_stored
-    from ncgnn.experiments._sweep import SweepResult, finished_runs, sweep
-    from ncgnn.experiments.tuning._result import TuneResult, TuneWatcher
-    from ncgnn.experiments.tuning._tune import tune
+from ncgnn.experiments.grids import (
+    check_all_used,
+    check_settings,
+    file_for,
+    grid,
+    read_config_files,
+    seed_list,
+    short_names,
+)
+from ncgnn.experiments.records import (
+    Record,
+    as_records,
+    of_this_graph,
+    read_runs,
+    read_stored,
+    write_stored,
+)
+from ncgnn.experiments.results import (
+    Difference,
+    Row,
+    flat,
+    paired_test,
+    results_table,
+    short,
+    uneven_efforts,
+    without_pairs,
+)
+from ncgnn.experiments.sweeps import (
+    Cell,
+    Outcome,
+    PlannedRun,
+    SweepResult,
+    Watcher,
+    finished_runs,
+    plan,
+    sweep,
+)
+from ncgnn.experiments.tuning.search import TuneResult, TuneWatcher, tune
+from ncgnn.experiments.tuning.study import SearchState
 
 __all__ = [
+    "Cell",
     "Difference",
+    "Outcome",
     "PlannedRun",
     "Record",
-    "Reproduction",
-    "Request",
     "Row",
+    "SearchState",
     "SweepResult",
-    "Target",
     "TuneResult",
     "TuneWatcher",
     "Watcher",
     "as_records",
+    "check_all_used",
+    "check_settings",
+    "file_for",
     "finished_runs",
+    "flat",
     "grid",
-    "is_timed",
     "of_this_graph",
     "paired_test",
     "plan",
+    "read_config_files",
     "read_runs",
     "read_stored",
-    "reproduce",
-    "request_for",
     "results_table",
+    "seed_list",
+    "short",
+    "short_names",
     "sweep",
-    "takes_stored",
-    "target",
-    "targets",
     "tune",
+    "uneven_efforts",
+    "without_pairs",
     "write_stored",
 ]
-
-_MODULES = {
-    "_engine": ("Watcher",),
-    "_grid": ("grid",),
-    "_plan": ("PlannedRun", "plan"),
-    "_records": ("Record", "as_records", "read_runs"),
-    "_stored": ("of_this_graph", "read_stored", "write_stored"),
-    "_reproduce": (
-        *("Reproduction", "is_timed", "reproduce", "takes_stored", "target", "targets"),
-    ),
-    "_request": ("Request", "Target"),
-    "_requesting": ("request_for",),
-    "_results": ("results_table",),
-    "_rows": ("Row",),
-    "_significance": ("Difference", "paired_test"),
-    "tuning._result": ("TuneResult", "TuneWatcher"),
-    "tuning._tune": ("tune",),
-    "_sweep": ("SweepResult", "finished_runs", "sweep"),
-}
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names},
-)

@@ -1,54 +1,74 @@
 """Models: separated learning, its backbones, and models to compare with."""
 
-from typing import TYPE_CHECKING
-
-from ncgnn._lazy import lazy_exports
-
-if TYPE_CHECKING:
-    from ncgnn.nn._dropout import DropoutKey, relu_dropout
-    from ncgnn.nn._grouping import Grouper, Grouping, GroupingRule
-    from ncgnn.nn._inputs import GraphInputs
-    from ncgnn.nn._models import NCGCN, NCSAGE, model_class, model_names, register_backbone
-    from ncgnn.nn._options import SeparatedOptions
-    from ncgnn.nn._protocol import Phase
-    from ncgnn.nn._separated import SeparatedGNN
-    from ncgnn.nn.baselines.gcn import GCN
-    from ncgnn.nn.baselines.mlp import MLP
-    from ncgnn.nn.baselines.sage import GraphSAGE
+from ncgnn.nn.base import (
+    Phase,
+    SeparatedOptions,
+    begin_phase,
+    checked,
+    complaint,
+    counting,
+    no_such_option,
+    parameter_groups,
+    phases,
+    with_extra_loss,
+)
+from ncgnn.nn.baselines.classic import GCN, MLP, GraphSAGE
+from ncgnn.nn.functional import DropoutKey, relu_dropout
+from ncgnn.nn.grouping import Grouper, Grouping, GroupingRule
+from ncgnn.nn.inputs import FeatureScaling, GraphInputs, check_features
+from ncgnn.nn.products import SharedProducts, Term
+from ncgnn.nn.registry import (
+    BY_NAME,
+    ENTRIES,
+    NCGCN,
+    NCSAGE,
+    ModelEntry,
+    made_for,
+    model_class,
+    model_names,
+    register_backbone,
+)
+from ncgnn.nn.separated.backbones import LayerConstructor
+from ncgnn.nn.separated.channels import SEPARATIONS, Separation, arrange
+from ncgnn.nn.separated.model import BackboneName, SeparatedGNN
 
 __all__ = [
+    "BY_NAME",
+    "ENTRIES",
     "GCN",
     "MLP",
     "NCGCN",
     "NCSAGE",
+    "SEPARATIONS",
+    "BackboneName",
     "DropoutKey",
+    "FeatureScaling",
     "GraphInputs",
     "GraphSAGE",
     "Grouper",
     "Grouping",
     "GroupingRule",
+    "LayerConstructor",
+    "ModelEntry",
     "Phase",
     "SeparatedGNN",
     "SeparatedOptions",
+    "Separation",
+    "SharedProducts",
+    "Term",
+    "arrange",
+    "begin_phase",
+    "check_features",
+    "checked",
+    "complaint",
+    "counting",
+    "made_for",
     "model_class",
     "model_names",
+    "no_such_option",
+    "parameter_groups",
+    "phases",
     "register_backbone",
     "relu_dropout",
+    "with_extra_loss",
 ]
-
-_MODULES = {
-    "_dropout": ("DropoutKey", "relu_dropout"),
-    "_grouping": ("Grouper", "Grouping", "GroupingRule"),
-    "_inputs": ("GraphInputs",),
-    "_models": ("NCGCN", "NCSAGE", "model_class", "model_names", "register_backbone"),
-    "_options": ("SeparatedOptions",),
-    "_protocol": ("Phase",),
-    "_separated": ("SeparatedGNN",),
-    "baselines.gcn": ("GCN",),
-    "baselines.mlp": ("MLP",),
-    "baselines.sage": ("GraphSAGE",),
-}
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names},
-)

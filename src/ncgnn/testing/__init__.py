@@ -7,7 +7,10 @@
 They need no test framework: what does not hold is an ``AssertionError`` that says so.
 """
 
-from ncgnn.testing._backbone import check_backbone
-from ncgnn.testing._model import check_model
+from ncgnn.testing.backbone import check_backbone
+from ncgnn.testing.model import check_model
 
-__all__ = ["check_backbone", "check_model"]
+__all__ = [
+    "check_backbone",
+    "check_model",
+]

@@ -1,38 +1,69 @@
 """Training: the algorithm, runs that can be interrupted, and what comes of them."""
 
-from typing import TYPE_CHECKING
-
-from ncgnn._lazy import lazy_exports
-
-if TYPE_CHECKING:
-    from ncgnn._memory import keep_freed_memory
-    from ncgnn.training._algorithm import Trainer, TrainingError
-    from ncgnn.training._config import DataConfig, ModelConfig, RunConfig, TrainingConfig
-    from ncgnn.training._config_file import ConfigFile
-    from ncgnn.training._fit import fit
-    from ncgnn.training._folder import RunFolder
-    from ncgnn.training._presets import (
-        has_preset,
-        make_config,
-        preset,
-        read_config_file,
-        search_space,
-    )
-    from ncgnn.training._run import RunResult, train_run
-    from ncgnn.training._saved import load_run
-    from ncgnn.training._scores import scores
-    from ncgnn.training._state import State
-    from ncgnn.training._summary import Spread, Summary, summary
-    from ncgnn.training._tensors import DamagedFileError
-    from ncgnn.training._trained import TrainedModel
+from ncgnn.training.config import (
+    ConfigFile,
+    DataConfig,
+    ModelConfig,
+    RunConfig,
+    TrainingConfig,
+    config_sha256,
+    has_own_values,
+    has_preset,
+    located,
+    make_config,
+    placed,
+    preset,
+    read_config_file,
+    read_setting,
+    read_toml,
+    search_space,
+    searched_datasets,
+    to_toml,
+)
+from ncgnn.training.evaluation import Spread, Summary, deciles, scores, summary
+from ncgnn.training.folder import (
+    CONFIG,
+    DONE,
+    ENVIRONMENT,
+    ERROR,
+    RESULT,
+    SPLIT,
+    TIMING,
+    DamagedFileError,
+    OtherRunError,
+    RunFolder,
+    RunInUseError,
+    code_versions,
+)
+from ncgnn.training.run import (
+    RunResult,
+    check_same_config,
+    check_same_graph,
+    checked_device,
+    finished_run,
+    fit,
+    load_run,
+    train_run,
+)
+from ncgnn.training.trained import TrainedModel
+from ncgnn.training.trainer import State, Trainer, TrainingError, trainable_split
 
 __all__ = [
+    "CONFIG",
+    "DONE",
+    "ENVIRONMENT",
+    "ERROR",
+    "RESULT",
+    "SPLIT",
+    "TIMING",
     "ConfigFile",
     "DamagedFileError",
     "DataConfig",
     "ModelConfig",
+    "OtherRunError",
     "RunConfig",
     "RunFolder",
+    "RunInUseError",
     "RunResult",
     "Spread",
     "State",
@@ -41,36 +72,29 @@ __all__ = [
     "Trainer",
     "TrainingConfig",
     "TrainingError",
+    "check_same_config",
+    "check_same_graph",
+    "checked_device",
+    "code_versions",
+    "config_sha256",
+    "deciles",
+    "finished_run",
     "fit",
+    "has_own_values",
     "has_preset",
-    "keep_freed_memory",
     "load_run",
+    "located",
     "make_config",
+    "placed",
     "preset",
     "read_config_file",
+    "read_setting",
+    "read_toml",
     "scores",
     "search_space",
+    "searched_datasets",
     "summary",
+    "to_toml",
     "train_run",
+    "trainable_split",
 ]
-
-_MODULES = {
-    "_algorithm": ("Trainer", "TrainingError"),
-    "_config": ("DataConfig", "ModelConfig", "RunConfig", "TrainingConfig"),
-    "_config_file": ("ConfigFile",),
-    "_fit": ("fit",),
-    "_folder": ("RunFolder",),
-    "_presets": ("has_preset", "make_config", "preset", "read_config_file", "search_space"),
-    "_run": ("RunResult", "train_run"),
-    "_saved": ("load_run",),
-    "_scores": ("scores",),
-    "_state": ("State",),
-    "_summary": ("Spread", "Summary", "summary"),
-    "_tensors": ("DamagedFileError",),
-    "_trained": ("TrainedModel",),
-}
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
-    | {"keep_freed_memory": "ncgnn._memory"},
-)

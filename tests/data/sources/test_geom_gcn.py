@@ -3,9 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ncgnn.data._catalog import entry
-from ncgnn.data._checks import check_entry
-from ncgnn.data._npz import read_npz
+from ncgnn.data.catalog import check_entry, entry
+from ncgnn.data.npz import read_npz
 from ncgnn.data.sources import parser
 from ncgnn.errors import DataNotFoundError, InputError
 

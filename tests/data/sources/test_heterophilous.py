@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.sparse import issparse
 
-from ncgnn.data._checks import content_sha256
-from ncgnn.data._npz import read_npz
+from ncgnn.data.catalog import content_sha256
+from ncgnn.data.npz import read_npz
 from ncgnn.data.sources import parser
 from ncgnn.errors import InputError
 

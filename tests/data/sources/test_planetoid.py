@@ -10,7 +10,7 @@ import python2_pickle
 from scipy.sparse import csr_matrix
 
 from ncgnn.data.sources import parser
-from ncgnn.data.sources._planetoid_pickle import load_pickle
+from ncgnn.data.sources.planetoid import load_pickle
 from ncgnn.errors import DataNotFoundError, InputError
 
 KNOWN, TRAIN, CLASSES = 510, 4, 3

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.data._arrays import GraphArrays
-from ncgnn.data.sources._common import checked, pick, undirected_edges, whole_numbers
+from ncgnn.data.npz import GraphArrays
+from ncgnn.data.sources import checked, pick, undirected_edges, whole_numbers
 from ncgnn.errors import DataNotFoundError, InputError
 
 if TYPE_CHECKING:

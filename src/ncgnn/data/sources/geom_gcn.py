@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.data._arrays import GraphArrays
-from ncgnn.data.sources._common import checked, directed_edges, pick
+from ncgnn.data.npz import GraphArrays
+from ncgnn.data.sources import checked, directed_edges, pick
 from ncgnn.errors import DataNotFoundError, InputError
 
 if TYPE_CHECKING:

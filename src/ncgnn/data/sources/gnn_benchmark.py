@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.data._arrays import SHIPPED_SPLITS, GraphArrays
-from ncgnn.data._csr_parts import CSR_PARTS, csr_from_parts, real_values
-from ncgnn.data._npz_archive import NpzArchive
-from ncgnn.data.sources._common import checked, pick, smaller_form, undirected_edges, whole_numbers
+from ncgnn.data.npz import (
+    CSR_PARTS,
+    SHIPPED_SPLITS,
+    GraphArrays,
+    NpzArchive,
+    csr_from_parts,
+    real_values,
+)
+from ncgnn.data.sources import checked, pick, smaller_form, undirected_edges, whole_numbers
 from ncgnn.errors import InputError
 
 if TYPE_CHECKING:

@@ -5,16 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from ncgnn.data._arrays import GraphArrays
-from ncgnn.data._csr_parts import CSR_PARTS, csr_from_parts, real_values
-from ncgnn.data._npz_archive import NpzArchive, read_npy
-from ncgnn.data.sources._common import (
-    checked,
-    masks_from_indices,
-    pick,
-    smaller_form,
-    undirected_edges,
-)
+from ncgnn.data.npz import CSR_PARTS, GraphArrays, NpzArchive, csr_from_parts, read_npy, real_values
+from ncgnn.data.sources import checked, masks_from_indices, pick, smaller_form, undirected_edges
 from ncgnn.errors import DataNotFoundError, InputError
 
 if TYPE_CHECKING:

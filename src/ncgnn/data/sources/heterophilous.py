@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncgnn.data._arrays import SHIPPED_SPLITS, GraphArrays
-from ncgnn.data._csr_parts import real_values
-from ncgnn.data._npz_archive import NpzArchive
-from ncgnn.data.sources._common import checked, pick, smaller_form, undirected_edges, whole_numbers
+from ncgnn.data.npz import SHIPPED_SPLITS, GraphArrays, NpzArchive, real_values
+from ncgnn.data.sources import checked, pick, smaller_form, undirected_edges, whole_numbers
 from ncgnn.errors import InputError
 
 if TYPE_CHECKING:

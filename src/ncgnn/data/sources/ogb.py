@@ -12,10 +12,8 @@ import warnings
 import zipfile
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.data._arrays import GraphArrays
-from ncgnn.data._csr_parts import real_values
-from ncgnn.data._limits import check_member, most_bytes, too_large
-from ncgnn.data.sources._common import checked, masks_from_indices, pick, smaller_form
+from ncgnn.data.npz import GraphArrays, check_member, most_bytes, real_values, too_large
+from ncgnn.data.sources import checked, masks_from_indices, pick, smaller_form
 from ncgnn.errors import DataNotFoundError, InputError
 
 if TYPE_CHECKING:

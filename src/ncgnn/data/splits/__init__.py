@@ -5,10 +5,9 @@ Splits belong to named families, because results under two families must never s
 :func:`split_report` says what a split holds and which accuracy means nothing on it.
 """
 
-from ncgnn.data.splits._custom import custom_split
-from ncgnn.data.splits._make import make_split, split_families
-from ncgnn.data.splits._report import PartReport, SplitReport, split_report
-from ncgnn.data.splits._split import Split
+from ncgnn.data.splits.families import custom_split, make_split, split_families
+from ncgnn.data.splits.report import PartReport, SplitReport, split_report
+from ncgnn.data.splits.split import Split
 
 __all__ = [
     "PartReport",

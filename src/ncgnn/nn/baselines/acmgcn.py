@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import nn
 
-from ncgnn.nn._dropout import relu_dropout
-from ncgnn.nn._options import PlainOptions, checked
-from ncgnn.nn._products import Term, product
-from ncgnn.nn.baselines._baseline import Baseline, at, dropped_features, mean_operator
+from ncgnn.nn.base import Baseline, PlainOptions, at, checked, dropped_features, mean_operator
+from ncgnn.nn.functional import relu_dropout
+from ncgnn.nn.products import Term, product
 
 if TYPE_CHECKING:
-    from ncgnn.graph.sparse import ConstantSparse
-    from ncgnn.nn._dropout import DropoutKey
-    from ncgnn.nn._inputs import GraphInputs
+    from ncgnn.nn.functional import DropoutKey
+    from ncgnn.nn.inputs import GraphInputs
+    from ncgnn.sparse import ConstantSparse
 
 _CHANNELS = 3
 

@@ -8,14 +8,13 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.graph.sparse import weighted_matmul
-from ncgnn.nn._dropout import dropout, relu_dropout
-from ncgnn.nn._options import PlainOptions, Rate, checked
-from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, at, gcn_operator
+from ncgnn.nn.base import Baseline, FeatureLinear, PlainOptions, Rate, at, checked, gcn_operator
+from ncgnn.nn.functional import dropout, relu_dropout
+from ncgnn.sparse import weighted_matmul
 
 if TYPE_CHECKING:
-    from ncgnn.nn._dropout import DropoutKey
-    from ncgnn.nn._inputs import GraphInputs
+    from ncgnn.nn.functional import DropoutKey
+    from ncgnn.nn.inputs import GraphInputs
 
 # Places of dropout: features, hidden layer, then one for every step.
 _FIRST_STEP = 2

@@ -8,13 +8,20 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.nn._dropout import dropout
-from ncgnn.nn._options import PlainOptions, checked
-from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, at, mean_operator, unit_rows
+from ncgnn.nn.base import (
+    Baseline,
+    FeatureLinear,
+    PlainOptions,
+    at,
+    checked,
+    mean_operator,
+    unit_rows,
+)
+from ncgnn.nn.functional import dropout
 
 if TYPE_CHECKING:
-    from ncgnn.nn._dropout import DropoutKey
-    from ncgnn.nn._inputs import GraphInputs
+    from ncgnn.nn.functional import DropoutKey
+    from ncgnn.nn.inputs import GraphInputs
 
 
 class CAGNNOptions(PlainOptions):

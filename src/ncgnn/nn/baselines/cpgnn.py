@@ -1,4 +1,7 @@
-"""CPGNN."""
+"""CPGNN.
+
+Matrices of compatibility between classes.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,59 @@ from pydantic import Field
 from torch import nn
 from torch.nn.functional import cross_entropy, one_hot
 
-from ncgnn.nn._dropout import relu_dropout
-from ncgnn.nn._options import PlainOptions, Rate, checked
-from ncgnn.nn._products import Term, product
-from ncgnn.nn._protocol import Phase
-from ncgnn.nn.baselines._baseline import Baseline, at, gcn_operator, mean_operator
-from ncgnn.nn.baselines._last_pass import LastPass
-from ncgnn.nn.baselines._sinkhorn import doubly_stochastic, with_missing_rows
+from ncgnn.nn.base import (
+    Baseline,
+    LastPass,
+    Phase,
+    PlainOptions,
+    Rate,
+    at,
+    checked,
+    gcn_operator,
+    mean_operator,
+)
+from ncgnn.nn.functional import relu_dropout
+from ncgnn.nn.products import Term, product
 
 if TYPE_CHECKING:
-    from ncgnn.graph.sparse import ConstantSparse
-    from ncgnn.nn._dropout import DropoutKey
-    from ncgnn.nn._inputs import GraphInputs
+    from ncgnn.nn.functional import DropoutKey
+    from ncgnn.nn.inputs import GraphInputs
+    from ncgnn.sparse import ConstantSparse
+
+
+def doubly_stochastic(
+    matrix: torch.Tensor, iterations: int = 3000, tolerance: float = 1e-9
+) -> torch.Tensor:
+    """Scale columns and rows in turn until all of them sum to 1 (Sinkhorn and Knopp).
+
+    Rows are scaled last, so that they sum to 1 whatever happens. Zeros stay zeros, and where they
+    leave no way to do it, columns do not: entries for which there is no way tend to 0, the others
+    to fixed values, and that is the result, as soon as it no longer changes. A column or row of
+    zeros stays as it is.
+
+    Args:
+        matrix: Entries that are not negative [C, C].
+        iterations: Upper limit of the number of turns.
+        tolerance: How far from 1 the sums of columns may be.
+    """
+    number = torch.finfo(matrix.dtype)
+    for _ in range(iterations):
+        before = matrix
+        matrix = matrix / matrix.sum(0).clamp_min(number.tiny)
+        matrix = matrix / matrix.sum(1, keepdim=True).clamp_min(number.tiny)
+        done = (matrix.sum(0) - 1).abs().max() < tolerance
+        if bool(done | ((matrix - before).abs().max() <= 4 * number.eps)):
+            break
+    return matrix
+
+
+def with_missing_rows(matrix: torch.Tensor) -> torch.Tensor:
+    """A matrix whose rows of zeros are filled from its columns, and with 1/C where both lack."""
+    missing = matrix.sum(1) == 0
+    unknown = missing[:, None] & missing
+    filled = torch.where(missing[:, None], matrix.t(), matrix)
+    return torch.where(unknown, 1 / len(matrix), filled)
+
 
 _PRIOR, _BELIEFS = 0, 1
 

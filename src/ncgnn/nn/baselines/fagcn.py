@@ -8,15 +8,14 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.graph.sparse import gather_columns, gather_rows, weighted_matmul
-from ncgnn.nn._dropout import dropout, relu_dropout
-from ncgnn.nn._options import PlainOptions, checked
-from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, at, gcn_operator
+from ncgnn.nn.base import Baseline, FeatureLinear, PlainOptions, at, checked, gcn_operator
+from ncgnn.nn.functional import dropout, relu_dropout
+from ncgnn.sparse import gather_columns, gather_rows, weighted_matmul
 
 if TYPE_CHECKING:
-    from ncgnn.graph.sparse import ConstantSparse
-    from ncgnn.nn._dropout import DropoutKey
-    from ncgnn.nn._inputs import GraphInputs
+    from ncgnn.nn.functional import DropoutKey
+    from ncgnn.nn.inputs import GraphInputs
+    from ncgnn.sparse import ConstantSparse
 
 _GAIN = 1.414
 

@@ -9,15 +9,13 @@ from pydantic import model_validator
 from torch import nn
 from torch.nn.functional import elu
 
-from ncgnn.nn._dropout import dropout
-from ncgnn.nn._options import PlainOptions, Rate, Width, checked
-from ncgnn.nn.baselines._attention import attended
-from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, at
+from ncgnn.nn.base import Baseline, FeatureLinear, PlainOptions, Rate, Width, at, checked
+from ncgnn.nn.functional import attended, dropout
 
 if TYPE_CHECKING:
-    from ncgnn.graph.sparse import SparsePattern
-    from ncgnn.nn._dropout import DropoutKey
-    from ncgnn.nn._inputs import GraphInputs
+    from ncgnn.nn.functional import DropoutKey
+    from ncgnn.nn.inputs import GraphInputs
+    from ncgnn.sparse import SparsePattern
 
 
 class GATOptions(PlainOptions):

@@ -10,22 +10,23 @@ from pydantic import Field
 from torch import nn
 from torch.nn.functional import leaky_relu, softplus
 
-from ncgnn.graph.sparse import (
-    ConstantSparse,
-    gather_columns,
-    gather_rows,
-    row_sum,
-    weighted_matmul,
+from ncgnn.nn.base import (
+    Baseline,
+    LastPass,
+    NotCopied,
+    PlainOptions,
+    at,
+    checked,
+    mean_operator,
+    times,
 )
-from ncgnn.nn._dropout import relu_dropout
-from ncgnn.nn._options import PlainOptions, checked
-from ncgnn.nn.baselines._baseline import Baseline, at, mean_operator, times
-from ncgnn.nn.baselines._last_pass import LastPass, NotCopied
+from ncgnn.nn.functional import relu_dropout
+from ncgnn.sparse import gather_columns, gather_rows, row_sum, weighted_matmul
 
 if TYPE_CHECKING:
-    from ncgnn.graph.sparse import SparsePattern
-    from ncgnn.nn._dropout import DropoutKey
-    from ncgnn.nn._inputs import Constant, GraphInputs
+    from ncgnn.nn.functional import DropoutKey
+    from ncgnn.nn.inputs import Constant, GraphInputs
+    from ncgnn.sparse import ConstantSparse, SparsePattern
 
 GateTarget = Literal["released", "paper"]
 Center = Literal["released", "paper"]

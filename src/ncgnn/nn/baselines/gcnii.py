@@ -9,13 +9,12 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.nn._dropout import dropout, relu_dropout
-from ncgnn.nn._options import PlainOptions, checked
-from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, at, gcn_operator
+from ncgnn.nn.base import Baseline, FeatureLinear, PlainOptions, at, checked, gcn_operator
+from ncgnn.nn.functional import dropout, relu_dropout
 
 if TYPE_CHECKING:
-    from ncgnn.nn._dropout import DropoutKey
-    from ncgnn.nn._inputs import GraphInputs
+    from ncgnn.nn.functional import DropoutKey
+    from ncgnn.nn.inputs import GraphInputs
 
 
 class GCNIIOptions(PlainOptions):

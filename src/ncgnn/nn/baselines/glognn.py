@@ -9,20 +9,21 @@ from pydantic import Field, model_validator
 from torch import nn
 
 from ncgnn.errors import InputError
-from ncgnn.nn._dropout import relu_dropout
-from ncgnn.nn._options import PlainOptions, checked
-from ncgnn.nn.baselines._baseline import (
+from ncgnn.nn.base import (
     Baseline,
     FeatureLinear,
     NodeLinear,
+    PlainOptions,
     at,
+    checked,
     mean_operator,
 )
+from ncgnn.nn.functional import relu_dropout
 
 if TYPE_CHECKING:
-    from ncgnn.graph.sparse import ConstantSparse
-    from ncgnn.nn._dropout import DropoutKey
-    from ncgnn.nn._inputs import GraphInputs
+    from ncgnn.nn.functional import DropoutKey
+    from ncgnn.nn.inputs import GraphInputs
+    from ncgnn.sparse import ConstantSparse
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]

@@ -8,14 +8,13 @@ import torch
 from pydantic import Field, field_validator
 from torch import nn
 
-from ncgnn.nn._dropout import relu_dropout
-from ncgnn.nn._options import PlainOptions, checked
-from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, at, gcn_operator
+from ncgnn.nn.base import Baseline, FeatureLinear, PlainOptions, at, checked, gcn_operator
+from ncgnn.nn.functional import relu_dropout
 
 if TYPE_CHECKING:
-    from ncgnn.graph.sparse import ConstantSparse
-    from ncgnn.nn._dropout import DropoutKey
-    from ncgnn.nn._inputs import GraphInputs
+    from ncgnn.nn.functional import DropoutKey
+    from ncgnn.nn.inputs import GraphInputs
+    from ncgnn.sparse import ConstantSparse
 
 
 class MixHopOptions(PlainOptions):

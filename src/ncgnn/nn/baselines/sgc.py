@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import torch
 from pydantic import Field
 
-from ncgnn.graph.sparse import sparse_product
-from ncgnn.nn._inputs import MOST_ENTRIES, SPARSE_COST, cost
-from ncgnn.nn._options import Options, checked
-from ncgnn.nn._products import Term, product
-from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, gcn_operator
+from ncgnn.nn.base import Baseline, FeatureLinear, Options, checked, gcn_operator
+from ncgnn.nn.inputs import MOST_ENTRIES, SPARSE_COST, cost
+from ncgnn.nn.products import Term, product
+from ncgnn.sparse import sparse_product
 
 if TYPE_CHECKING:
-    from ncgnn.graph.sparse import ConstantSparse
-    from ncgnn.nn._dropout import DropoutKey
-    from ncgnn.nn._inputs import Constant, GraphInputs
+    from ncgnn.nn.functional import DropoutKey
+    from ncgnn.nn.inputs import Constant, GraphInputs
+    from ncgnn.sparse import ConstantSparse
 
 
 class SGCOptions(Options):

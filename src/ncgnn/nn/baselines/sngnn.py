@@ -10,15 +10,14 @@ from pydantic import Field
 from torch import nn
 
 from ncgnn.errors import InputError
-from ncgnn.graph.sparse import sampled_dot, weighted_matmul
-from ncgnn.nn._dropout import relu_dropout
-from ncgnn.nn._options import PlainOptions, checked
-from ncgnn.nn.baselines._baseline import Baseline, FeatureLinear, NodeLinear, at, unit_rows
+from ncgnn.nn.base import Baseline, FeatureLinear, NodeLinear, PlainOptions, at, checked, unit_rows
+from ncgnn.nn.functional import relu_dropout
+from ncgnn.sparse import sampled_dot, weighted_matmul
 
 if TYPE_CHECKING:
-    from ncgnn.graph.sparse import ConstantSparse, SparsePattern
-    from ncgnn.nn._dropout import DropoutKey
-    from ncgnn.nn._inputs import GraphInputs
+    from ncgnn.nn.functional import DropoutKey
+    from ncgnn.nn.inputs import GraphInputs
+    from ncgnn.sparse import ConstantSparse, SparsePattern
 
 Variant = Literal["plain", "plus", "plusplus"]
 

@@ -10,7 +10,10 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import leaky_relu
 
-from ncgnn.graph.sparse import (
+from ncgnn.nn.base import Baseline, PlainOptions, at, checked, mean_operator, times
+from ncgnn.nn.baselines.wrgat_structure import ring_limit, structural_relations
+from ncgnn.nn.functional import relu_dropout
+from ncgnn.sparse import (
     ConstantSparse,
     edge_softmax,
     gather_columns,
@@ -18,16 +21,12 @@ from ncgnn.graph.sparse import (
     sampled_dot,
     weighted_matmul,
 )
-from ncgnn.nn._dropout import relu_dropout
-from ncgnn.nn._options import PlainOptions, checked
-from ncgnn.nn.baselines._baseline import Baseline, at, mean_operator, times
-from ncgnn.nn.baselines._structural import ring_limit, structural_relations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ncgnn.nn._dropout import DropoutKey
-    from ncgnn.nn._inputs import Constant, GraphInputs
+    from ncgnn.nn.functional import DropoutKey
+    from ncgnn.nn.inputs import Constant, GraphInputs
 
 _SLOPE = 0.2
 

@@ -1,0 +1,135 @@
+"""Locks between processes, which the operating system lets go of when one of them dies.
+
+Writing files so that nobody ever sees half of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+from uuid import uuid4
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+
+@contextmanager
+def atomic_write(path: Path | str, *, durable: bool = True) -> Generator[IO[bytes]]:
+    """Open ``path`` for writing; it appears, complete, only when the block ends without an error.
+
+    The bytes go to a temporary file in the same folder, are flushed to the disk, and the file is
+    renamed over ``path``. Missing parent folders are made.
+
+    Args:
+        path: The file.
+        durable: Whether it must outlast a power cut from now on, for which the disk is waited for.
+            A process that dies loses nothing either way; :func:`make_durable` does it later for
+            many files at once.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}.part")
+    try:
+        with temporary.open("xb") as stream:
+            yield stream
+            stream.flush()
+            if durable:
+                os.fsync(stream.fileno())
+        temporary.replace(path)
+        if durable:
+            _sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path | str, text: str, *, durable: bool = True) -> None:
+    """Write a UTF-8 text file atomically."""
+    with atomic_write(path, durable=durable) as stream:
+        stream.write(text.encode())
+
+
+def make_durable(paths: Sequence[Path]) -> None:
+    """Flush files to the disk, all at once: a disk does many together as fast as one."""
+    if paths:
+        with ThreadPoolExecutor(len(paths)) as pool:
+            list(pool.map(_sync_file, paths))
+
+
+def sha256_of_file(path: Path | str) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("rb+") as stream:
+        os.fsync(stream.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    # The file is in place already; some file systems refuse to flush a folder.
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def locked(path: Path) -> Generator[None]:
+    """Keep other processes out of the block by a file that is locked; wait for those within."""
+    handle = take_lock(path)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            handle.close()
+
+
+def take_lock(path: Path, *, wait: bool = True) -> IO[str] | None:
+    """Lock a file until the handle is closed or this process ends, however it ends.
+
+    Returns:
+        The handle; None, without waiting, if another process has the lock.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = path.open("a")
+    while not _locked(handle, wait):
+        if not wait:
+            handle.close()
+            return None
+        time.sleep(0.02)
+    return handle
+
+
+def is_locked(path: Path) -> bool:
+    """Whether some process has locked a file; nothing is written."""
+    try:
+        with path.open("r+" if sys.platform == "win32" else "r") as handle:
+            return not _locked(handle, wait=False)
+    except OSError:  # there is none, or it is not ours to look at
+        return False
+
+
+def _locked(handle: IO[str], wait: bool) -> bool:
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except (BlockingIOError, PermissionError):
+        return False
+    return True

@@ -1,0 +1,84 @@
+"""The command line. Heavy imports happen inside the commands, so that help answers at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from ncgnn._version import __version__
+from ncgnn.cli import data, models, reproduce, runs, sweep, train, tune
+
+
+class OneLineGroup(TyperGroup):
+    """Commands whose mistakes in use are told like all others: ``error:`` and a sentence."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run a command; as a program of its own, exit with its code."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **extra)
+        try:
+            code = super().main(*args, standalone_mode=False, **extra)
+        except Exception as error:  # Typer's own have no name that all its versions share
+            message = getattr(error, "format_message", None)
+            if message is None:
+                raise
+            context = getattr(error, "ctx", None)
+            if not message():  # no command was given, and the help was printed
+                sys.exit(2)
+            command = context.command_path if context else "ncgnn"
+            text = str(message()).rstrip(".").replace("\n", " ").replace(": Value error,", ":")
+            text += " " if text.endswith("?") else "; "
+            print(f"error: {text}'{command} --help' lists what there is.", file=sys.stderr)
+            sys.exit(getattr(error, "exit_code", 2))
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+app = typer.Typer(
+    name="ncgnn",
+    cls=OneLineGroup,
+    help="Separated learning for graphs with confused nodes.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for command in (
+    data.analyze,
+    train.train,
+    runs.evaluate,
+    runs.predict,
+    runs.report,
+    tune.tune,
+    sweep.sweep,
+    runs.results,
+    reproduce.reproduce,
+    data.datasets,
+    models.models,
+    data.split,
+    data.generate,
+    data.theory,
+):
+    app.command()(command)
+
+
+def _version(value: bool) -> None:
+    if value:
+        print(f"ncgnn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Separated learning for graphs with confused nodes."""
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

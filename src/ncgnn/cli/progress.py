@@ -1,0 +1,267 @@
+"""Progress of a parameter search on standard error.
+
+Progress of training on standard error, and stopping it without losing work.
+
+Progress of a sweep on standard error.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ncgnn.experiments import TuneWatcher, Watcher, flat, short
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+    from pathlib import Path
+    from types import FrameType
+
+    from ncgnn.experiments import Cell, Outcome, SearchState
+    from ncgnn.training import RunConfig, RunResult
+
+#: Seconds between two lines where there is no terminal.
+SIGN_OF_LIFE = 60.0
+
+
+class RunProgress:
+    """A bar per seed on a terminal; one line per finished seed everywhere."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        self._console, self._spoke = Console(stderr=True), time.monotonic()
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[state]}"),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+
+    def __enter__(self) -> RunProgress:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    @contextmanager
+    def run(self, config: RunConfig, events: Path | None) -> Generator[Callable[[Any], None]]:
+        """Show one run; yields what is to be called with every epoch's record."""
+        writer = None
+        bar = self._bars.add_task(title(config), total=config.training.epochs, state="starting")
+        best = 0.0
+
+        def on_epoch(record: dict[str, Any]) -> None:
+            nonlocal best, writer
+            best = max(best, record["val_accuracy"])
+            state = f"val {record['val_accuracy']:.2%}, best {best:.2%}"
+            self._bars.update(bar, completed=record["epoch"] + 1, state=state)
+            self._sign_of_life(f"{title(config)}: epoch {record['epoch']}, {state}")
+            if events is not None:
+                if writer is None:
+                    from ncgnn.report import EventWriter
+
+                    writer = EventWriter(events, first_epoch=record["epoch"])
+                writer.write(record)
+
+        try:
+            yield on_epoch
+        finally:
+            if writer is not None:
+                writer.close()
+            self._bars.remove_task(bar)
+
+    def resumed(self, epoch: int) -> None:
+        """Say that a run was begun before."""
+        self.note(f"goes on after epoch {epoch - 1}, where it was interrupted")
+
+    def finished(self, result: RunResult) -> None:
+        """Say how a run ended."""
+        scores = result.result["scores"]
+        how = f"{result.seconds:.0f} s" if result.fresh else "found finished"
+        test = f", test {scores['test']['accuracy']:.2%}" if "test" in scores else ""
+        self.note(
+            f"{title(result.config)}: val {scores['val']['accuracy']:.2%}{test} "
+            f"(best epoch {result.result['best_epoch']}, {result.result['epochs']} trained, {how})"
+        )
+
+    def _sign_of_life(self, text: str) -> None:
+        """Where there are no bars, say now and then that the work goes on."""
+        now = time.monotonic()
+        if not self._console.is_terminal and now - self._spoke >= SIGN_OF_LIFE:
+            self.note(text)
+
+    def note(self, text: str) -> None:
+        """Print a line above the bars."""
+        self._spoke = time.monotonic()
+        self._console.print(text, highlight=False, soft_wrap=True)
+
+
+def title(config: RunConfig) -> str:
+    """A run as people call it."""
+    graph = config.data.dataset.rsplit("/", 1)[-1]
+    return f"{config.model.name} on {graph}, seed {config.training.seed}"
+
+
+@contextmanager
+def stop_requests() -> Generator[Callable[[], bool]]:
+    """Whether the user has asked to stop; a second request stops at once."""
+    asked = False
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        print("stopping after this epoch; once more stops at once", file=sys.stderr)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class SweepProgress(Watcher):
+    """A bar for the sweep and one per running cell on a terminal; a line per ended cell everywhere.
+
+    Args:
+        stop: Whether the user has asked to stop.
+    """
+
+    def __init__(self, stop: Callable[[], bool]) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+
+        self._stop = stop
+        self._console = Console(stderr=True)
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[state]}"),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._total, self._done, self._planned = None, 0, 0
+        self._bar_of: dict[str, Any] = {}
+        self._titles: dict[str, str] = {}
+
+    def __enter__(self) -> SweepProgress:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def planned(self, cells: Iterable[Cell], finished: int) -> None:
+        """Say how much there is to do."""
+        configs = {cell.name: cell.config for cell in cells}
+        self._planned, self._titles = len(configs), titles(configs)
+        found = f", {finished} found finished" if finished else ""
+        self._note(f"runs to train: {self._planned}{found}")
+        self._total = self._bars.add_task("all runs", total=self._planned, state="")
+
+    def started(self, cell: Cell) -> None:
+        """Show a cell."""
+        if cell.name not in self._bar_of:
+            total = cell.config.training.epochs
+            self._bar_of[cell.name] = self._bars.add_task(
+                self._titles[cell.name], total=total, state="waiting"
+            )
+
+    def progress(self, cell: Cell, state: dict[str, Any]) -> None:
+        """Show how far a cell is."""
+        self._bars.update(
+            self._bar_of[cell.name],
+            completed=state["epoch"] + 1,
+            state=f"best val {state['best']:.2%}",
+        )
+
+    def ended(self, cell: Cell, outcome: Outcome) -> None:
+        """Say how a cell ended."""
+        bar = self._bar_of.pop(cell.name, None)
+        if bar is not None:
+            self._bars.remove_task(bar)
+        self._done += 1
+        if self._total is not None:
+            self._bars.update(self._total, completed=self._done)
+        for text in outcome.warnings:
+            self._note(f"warning: {text}")
+        which = f"{self._titles[cell.name]} ({cell.name[-10:]})"
+        self._note(f"[{self._done}/{self._planned}] {which}: {_how(outcome)}")
+
+    def stop(self) -> bool:
+        """Whether the user has asked to stop."""
+        return self._stop()
+
+    def _note(self, text: str) -> None:
+        self._console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+
+def titles(configs: dict[str, RunConfig]) -> dict[str, str]:
+    """What every run is called: its title, and the options by which others of that title differ."""
+    by_title: dict[str, dict[str, dict[str, Any]]] = {}
+    for name, config in configs.items():
+        by_title.setdefault(title(config), {})[name] = flat(config.model_dump(mode="json"))
+    called: dict[str, str] = {}
+    for text, alike in by_title.items():
+        values: dict[str, set[str]] = {}
+        for options in alike.values():
+            for option, value in options.items():
+                values.setdefault(option, set()).add(short(value))
+        for name, options in alike.items():
+            own = [
+                f"{o.partition('.')[2]}={short(v)}"
+                for o, v in options.items()
+                if len(values[o]) > 1
+            ]
+            called[name] = ", ".join([text, *own])
+    return called
+
+
+def _how(outcome: Outcome) -> str:
+    if outcome.state == "failed":
+        return f"failed: {outcome.error}"
+    if outcome.state != "finished":
+        return "stopped; the same command goes on"
+    scores = outcome.result["scores"]
+    test = f", test {scores['test']['accuracy']:.2%}" if "test" in scores else ""
+    return f"val {scores['val']['accuracy']:.2%}{test}, {outcome.seconds:.0f} s"
+
+
+class TuneProgress(SweepProgress, TuneWatcher):
+    """A bar for the trials on a terminal, a line per trial elsewhere; then the winner's runs."""
+
+    _trials: Any = None
+    _said = ""
+
+    def searched(self, state: SearchState) -> None:
+        """Show how far the search is."""
+        best = "none complete yet" if state.best is None else f"best val {state.best:.2%}"
+        failed = f", {state.failed} failed" if state.failed else ""
+        words = f"{best}, {state.pruned} pruned{failed}"
+        if self._trials is None:
+            self._trials = self._bars.add_task("trials", total=state.total, state=words)
+        self._bars.update(self._trials, completed=state.done, state=words)
+        line = f"[{state.done}/{state.total}] trials: {words}"
+        if not self._console.is_terminal and line != self._said:
+            self._note(line)
+            self._said = line

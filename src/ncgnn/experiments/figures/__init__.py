@@ -1,1 +1,0 @@
-"""Numbers of the paper's figures from finished runs, one file per figure."""

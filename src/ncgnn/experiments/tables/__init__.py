@@ -1,1 +1,0 @@
-"""Numbers of the paper's tables from finished runs."""

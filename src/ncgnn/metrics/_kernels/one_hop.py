@@ -1,0 +1,431 @@
+"""Compiled counts of labels among direct neighbours.
+
+Every kernel fills, per node, the number of labelled nodes in its neighbourhood (``size``), the
+count of the commonest label (``top``) and the count of the node's own label (``same``, zero for an
+unlabelled node). Class values equal to ``num_classes`` mean "unlabelled" and are never counted.
+
+Bit tricks for compiled kernels: population counts, and sixteen small counters in one word.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from ncgnn._numba import compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+#: How many classes one word of packed counters holds, and how far each counter can count.
+PACKED_CLASSES = 16
+PACKED_LIMIT = 15
+#: How far a byte counter can count for :func:`byte_max` to be right.
+BYTE_LIMIT = 127
+
+_LOW_NIBBLES = np.uint64(0x0F0F0F0F0F0F0F0F)
+_HIGH_BITS = np.uint64(0x8080808080808080)
+_ONES = np.uint64(0x0101010101010101)
+_LOW_BITS = np.uint64(0x1111111111111111)
+_U0, _U2, _U3 = np.uint64(0), np.uint64(2), np.uint64(3)
+_U1, _U4, _U7, _U8 = np.uint64(1), np.uint64(4), np.uint64(7), np.uint64(8)
+_U16, _U32, _U56, _U255 = np.uint64(16), np.uint64(32), np.uint64(56), np.uint64(255)
+
+
+def _population_count(_typing: Any, _word: Any) -> Any:
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+def _trailing_zeros(_typing: Any, _word: Any) -> Any:
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate
+
+
+#: Number of ones in a 64-bit word.
+popcount = cast("Callable[[Any], Any]", intrinsic(_population_count))
+#: Position of the lowest one in a 64-bit word.
+lowest_bit = cast("Callable[[Any], Any]", intrinsic(_trailing_zeros))
+
+
+def packed_units(num_classes: int) -> NDArray[np.uint64]:
+    """For each class the word that adds one to its counter; zero for every other class value."""
+    units = np.zeros(256, dtype=np.uint64)
+    units[:num_classes] = np.uint64(1) << (np.arange(num_classes, dtype=np.uint64) * _U4)
+    return units
+
+
+@compiled
+def widened(packed: Any) -> Any:
+    """Sixteen four-bit counters as two words of byte counters: even classes and odd ones."""
+    return packed & _LOW_NIBBLES, (packed >> _U4) & _LOW_NIBBLES
+
+
+@compiled
+def packed_sum(packed: Any) -> Any:
+    """Sum of sixteen four-bit counters; it must be at most 255."""
+    even, odd = widened(packed)
+    return ((even + odd) * _ONES) >> _U56
+
+
+@compiled
+def packed_max(packed: Any) -> Any:
+    """Largest of sixteen four-bit counters, found bit by bit from the highest on.
+
+    Of the counters that are still in the running, those with the bit set stay, if there are any.
+    """
+    found = (packed >> _U3) & _LOW_BITS
+    running = found if found != _U0 else _LOW_BITS
+    largest = _U8 if found != _U0 else _U0
+    found = (packed >> _U2) & running
+    running = found if found != _U0 else running
+    largest += _U4 if found != _U0 else _U0
+    found = (packed >> _U1) & running
+    running = found if found != _U0 else running
+    largest += _U2 if found != _U0 else _U0
+    return largest + (_U1 if packed & running != _U0 else _U0)
+
+
+@compiled
+def byte_sum(even: Any, odd: Any) -> Any:
+    """Sum of sixteen byte counters; it must be at most 255."""
+    return np.int32(((even + odd) * _ONES) >> _U56)
+
+
+@compiled
+def byte_max(even: Any, odd: Any) -> Any:
+    """Largest of sixteen byte counters, each below 128."""
+    largest = _max_of_bytes(even, odd)
+    largest = _max_of_bytes(largest, largest >> _U32)
+    largest = _max_of_bytes(largest, largest >> _U16)
+    largest = _max_of_bytes(largest, largest >> _U8)
+    return np.int32(largest & _U255)
+
+
+@compiled
+def byte_at(even: Any, odd: Any, position: Any) -> Any:
+    """The byte counter of one class."""
+    word = odd if position & 1 else even
+    return np.int32((word >> ((np.uint64(position) >> _U1) * _U8)) & _U255)
+
+
+@compiled
+def _max_of_bytes(left: Any, right: Any) -> Any:
+    """Byte by byte maximum of two words whose bytes are below 128."""
+    not_less = (((left | _HIGH_BITS) - right) & _HIGH_BITS) >> _U7
+    chosen = not_less * _U255
+    return (left & chosen) | (right & ~chosen)
+
+
+# Neighbour labels are fetched for this many edges at a time, ahead of counting: the fetches then
+# overlap, where a row by row loop would stall on every row's end. A tile fits the first cache.
+_TILE = 1024
+# Unsigned, because positions that could be negative cost a test each.
+_ROW_LIMIT = np.uint64(BYTE_LIMIT - 1)  # room for the node itself
+_PIECE = np.uint64(PACKED_LIMIT)
+_ONE = np.uint64(1)
+#: Side of the table of NC values for small neighbourhoods.
+TABLE_SIDE = 64
+_TABLE_SIDE = np.uint64(TABLE_SIDE)
+
+
+@compiled
+def count_packed(
+    indptr: NDArray[np.int64],
+    indices: NDArray[Any],
+    loops: NDArray[np.bool_] | None,
+    classes: NDArray[Any],
+    units: NDArray[np.uint64],
+    num_classes: int,
+    closed: bool,
+    first_row: int,
+    end_row: int,
+    size: NDArray[np.int32],
+    top: NDArray[np.int32],
+    same: NDArray[np.int32] | None,
+) -> None:
+    """Count with sixteen four-bit counters per row, for at most sixteen classes.
+
+    The counters of all edges of a tile are summed up running, without looking at row ends; those of
+    up to fifteen consecutive edges are the difference of two running sums, exact although the
+    running sum overflows. A row adds up such pieces in byte counters; very long rows fall back to
+    counters in memory.
+    """
+    sums = np.zeros(_TILE + 1, np.uint64)
+    counts = np.zeros(num_classes + 1, np.int64)
+    row = first_row
+    while row < end_row:
+        start = indptr[row]
+        stop_row = _end_of_tile(indptr, row, end_row)
+        tile = indices[start : min(indptr[stop_row], start + _TILE)]
+        _sum_up(tile, classes, units, sums[1:])
+        first = np.uint64(0)
+        for i in range(row, stop_row):
+            own = classes[i]
+            looped = False
+            if loops is not None:
+                looped = loops[i]
+            last = np.uint64(indptr[i + 1] - start)
+            if last - first > _ROW_LIMIT:
+                _count_row(indices[indptr[i] : indptr[i + 1]], classes, counts)
+                adjust_own(counts, own, closed, looped)
+                if same is not None:
+                    same[i] = counts[own] if own < num_classes else 0
+                finish_node(i, num_classes, counts, size, top)
+                first = last
+                continue
+            even, odd = widened(units[own] if closed and not looped else np.uint64(0))
+            even, odd = _add_pieces(even, odd, sums, first, last)
+            first = last
+            if loops is not None and looped and not closed:
+                less_even, less_odd = widened(units[own])
+                even -= less_even
+                odd -= less_odd
+            size[i] = byte_sum(even, odd)
+            top[i] = byte_max(even, odd)
+            if same is not None:
+                same[i] = byte_at(even, odd, own) if own < num_classes else 0
+        row = stop_row
+
+
+@compiled
+def confusion_packed(
+    indptr: NDArray[np.int64],
+    indices: NDArray[Any],
+    loops: NDArray[np.bool_] | None,
+    classes: NDArray[Any],
+    units: NDArray[np.uint64],
+    num_classes: int,
+    closed: bool,
+    unlabelled: bool | None,
+    table: NDArray[np.float64],
+    scale: float,
+    first_row: int,
+    end_row: int,
+    values: NDArray[np.float64],
+) -> None:
+    """Neighborhood Confusion at once, without storing counts: as :func:`count_packed` counts.
+
+    Args:
+        indptr: Row starts.
+        indices: Members of each row.
+        loops: Which nodes are members of their own rows, or None if none are.
+        classes: Class per node, ``num_classes`` for unlabelled.
+        units: From :func:`packed_units`.
+        num_classes: At most sixteen.
+        closed: Whether the node itself counts.
+        unlabelled: None if every node is labelled, so that sizes need no counting.
+        table: NC by size and count of the commonest label, row by row; first the value of an empty
+            neighbourhood.
+        scale: Logarithm of the number of classes.
+        first_row: First node.
+        end_row: Node to stop before.
+        values: Filled with NC.
+    """
+    sums = np.zeros(_TILE + 1, np.uint64)
+    counts = np.zeros(num_classes + 1, np.int64)
+    pair = np.zeros(2, np.int32)
+    itself = np.uint64(1 if closed else 0)
+    own_units = units * itself
+    row = first_row
+    while row < end_row:
+        start = indptr[row]
+        stop_row = _end_of_tile(indptr, row, end_row)
+        tile = indices[start : min(indptr[stop_row], start + _TILE)]
+        _sum_up(tile, classes, units, sums[1:])
+        first = np.uint64(0)
+        for i in range(row, stop_row):
+            last = np.uint64(indptr[i + 1] - start)
+            if last - first < _PIECE:
+                packed = sums[last] - sums[first] + own_units[classes[i]]
+                size = last - first + itself
+                if loops is not None and loops[i]:
+                    packed -= units[classes[i]]
+                    size -= _ONE
+                if unlabelled is not None:
+                    size = packed_sum(packed)
+                values[i] = table[size * _TABLE_SIDE + packed_max(packed)]
+                first = last
+                continue
+            looped = False
+            if loops is not None:
+                looped = loops[i]
+            if last - first <= _ROW_LIMIT and not looped:
+                even, odd = widened(own_units[classes[i]])
+                even, odd = _add_pieces(even, odd, sums, first, last)
+                values[i] = _one_confusion(byte_sum(even, odd), byte_max(even, odd), table, scale)
+            else:
+                _count_row(indices[indptr[i] : indptr[i + 1]], classes, counts)
+                adjust_own(counts, classes[i], closed, looped)
+                finish_node(0, num_classes, counts, pair[:1], pair[1:])
+                values[i] = _one_confusion(pair[0], pair[1], table, scale)
+            first = last
+        row = stop_row
+
+
+@compiled
+def _add_pieces(even: Any, odd: Any, sums: Any, first: Any, last: Any) -> Any:
+    """Add the counters of the edges between two positions of a tile, fifteen at a time."""
+    while first < last:
+        piece = min(first + _PIECE, last)
+        more_even, more_odd = widened(sums[piece] - sums[first])
+        even += more_even
+        odd += more_odd
+        first = piece
+    return even, odd
+
+
+@compiled
+def _end_of_tile(indptr: Any, row: Any, end_row: Any) -> Any:
+    """The row before which a tile ends: as many rows as fit, at least one."""
+    stop = row + 1
+    while stop < end_row and indptr[stop + 1] - indptr[row] <= _TILE:
+        stop += 1
+    return stop
+
+
+@compiled
+def _sum_up(tile: Any, classes: Any, units: Any, sums: Any) -> None:
+    """Running sums of the packed counters of a tile's members."""
+    running = np.uint64(0)
+    for k in range(len(tile)):
+        running += units[classes[np.uint64(tile[k])]]
+        sums[k] = running
+
+
+@compiled
+def count_rows(
+    indptr: NDArray[np.int64],
+    indices: NDArray[Any],
+    loops: NDArray[np.bool_],
+    classes: NDArray[Any],
+    num_classes: int,
+    closed: bool,
+    first_row: int,
+    end_row: int,
+    size: NDArray[np.int32],
+    top: NDArray[np.int32],
+    same: NDArray[np.int32],
+    surprise: NDArray[np.float64],
+    leader: NDArray[np.int32],
+    matrix: NDArray[np.int32],
+) -> None:
+    """Count with one counter per class in memory.
+
+    Unless they are empty, also fills ``surprise`` with the sum of count · log2(count) over the
+    classes, ``leader`` with the commonest class (the first among equals, -1 without labels), and
+    ``matrix`` [n, C] with all counts.
+    """
+    counts = np.zeros(num_classes + 1, np.int64)
+    fetched = np.zeros(_TILE, classes.dtype)
+    row = first_row
+    while row < end_row:
+        start = indptr[row]
+        stop_row = _end_of_tile(indptr, row, end_row)
+        tile = indices[start : min(indptr[stop_row], start + _TILE)]
+        for k in range(len(tile)):
+            fetched[k] = classes[np.uint64(tile[k])]
+        for i in range(row, stop_row):
+            own = classes[i]
+            looped = len(loops) > 0 and loops[i]
+            for label in fetched[indptr[i] - start : indptr[i + 1] - start]:
+                counts[label] += 1
+            if indptr[i + 1] - start > _TILE:
+                _count_row(indices[start + _TILE : indptr[i + 1]], classes, counts)
+            adjust_own(counts, own, closed, looped)
+            write_extras(i, own, num_classes, counts, same, surprise, leader, matrix)
+            finish_node(i, num_classes, counts, size, top)
+        row = stop_row
+
+
+@compiled
+def _count_row(row: Any, classes: Any, counts: Any) -> None:
+    for k in range(len(row)):
+        counts[classes[np.uint64(row[k])]] += 1
+
+
+@compiled
+def adjust_own(counts: Any, own: Any, closed: bool, looped: bool) -> None:
+    """A self-loop is no neighbour; the node itself counts once in a closed neighbourhood."""
+    if closed and not looped:
+        counts[own] += 1
+    elif looped and not closed:
+        counts[own] -= 1
+
+
+@compiled
+def write_extras(
+    node: Any,
+    own: Any,
+    num_classes: Any,
+    counts: Any,
+    same: Any,
+    surprise: Any,
+    leader: Any,
+    matrix: Any,
+) -> None:
+    """Write what only some metrics need."""
+    if len(same) > 0:
+        same[node] = counts[own] if own < num_classes else 0
+    if len(surprise) > 0:
+        total = 0.0
+        for c in range(num_classes):
+            if counts[c] > 1:
+                total += counts[c] * np.log2(counts[c])
+        surprise[node] = total
+    if len(leader) > 0:
+        leader[node] = -1
+        largest = 0
+        for c in range(num_classes):
+            if counts[c] > largest:
+                largest = counts[c]
+                leader[node] = c
+    if len(matrix) > 0:
+        for c in range(num_classes):
+            matrix[node, c] = counts[c]
+
+
+@compiled
+def finish_node(node: Any, num_classes: Any, counts: Any, size: Any, top: Any) -> None:
+    """Write the results of one node and clear its counters."""
+    total = 0
+    largest = 0
+    for c in range(num_classes):
+        total += counts[c]
+        largest = max(largest, counts[c])
+        counts[c] = 0
+    counts[num_classes] = 0
+    size[node] = total
+    top[node] = largest
+
+
+@compiled
+def confusion_of(
+    size: NDArray[np.int32],
+    top: NDArray[np.int32],
+    table: NDArray[np.float64],
+    scale: float,
+    values: NDArray[np.float64],
+    first_row: int,
+    end_row: int,
+) -> None:
+    """Neighborhood Confusion from counts; arguments as in :func:`confusion_packed`."""
+    for i in range(first_row, end_row):
+        values[i] = _one_confusion(size[i], top[i], table, scale)
+
+
+@compiled
+def _one_confusion(size: Any, top: Any, table: Any, scale: Any) -> Any:
+    if size < TABLE_SIDE:
+        return table[np.uint64(size) * _TABLE_SIDE + np.uint64(top)]
+    return np.log2(size / top) / scale

@@ -1,0 +1,241 @@
+"""What a model sees of a graph, on one device and in one precision."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+
+from ncgnn.errors import InputError
+from ncgnn.graph import as_graph
+from ncgnn.sparse import ConstantSparse, sparse_product, with_self_loops
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from ncgnn.graph import Graph, GraphLike
+    from ncgnn.nn.separated.channels import LinearOperators
+
+#: A constant matrix, in whichever form multiplies faster.
+Constant: TypeAlias = "ConstantSparse | torch.Tensor"
+
+FeatureScaling = Literal["raw", "row"]
+_Made = TypeVar("_Made")
+_Operators = TypeVar("_Operators", bound="LinearOperators")
+
+# One multiply-add with a stored entry costs as much as this many in a dense product, so that a
+# matrix is better dense when more than one entry in seven is not zero (benchmarks/features.py).
+SPARSE_COST = 7.0
+# A product of operator and features is not formed beyond this many entries: 2 GiB of float32.
+MOST_ENTRIES = 1 << 29
+
+
+class GraphInputs:
+    """The constant tensors of a graph that models work on.
+
+    Args:
+        graph: Anything that :func:`ncgnn.graph.as_graph` takes, for example a PyG ``Data``.
+        device: Where the tensors go.
+        dtype: float32 or float64.
+        scaling: ``"raw"`` features, or ``"row"``: every row divided by its sum where that is above
+            one, as PyG's ``NormalizeFeatures`` does.
+
+    Attributes:
+        features: Sparse or dense, whichever multiplies faster.
+        labels: Class per node, -1 = unlabelled.
+    """
+
+    def __init__(
+        self,
+        graph: GraphLike,
+        *,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        scaling: FeatureScaling = "raw",
+    ) -> None:
+        self.graph = as_graph(graph, require_labels=False)
+        self.device = torch.device(device)
+        self.dtype = dtype
+        self.scaling = scaling
+        self.num_nodes = self.graph.num_nodes
+        self.num_classes = self.graph.num_classes
+        features = check_features(self.graph)
+        self.features = _constant(_scaled(features, scaling), self.device, dtype)
+        self.num_features = int(self.features.shape[1])
+        self.labels = torch.from_numpy(self.graph.labels.copy()).to(self.device)
+        self._products: dict[int, tuple[ConstantSparse, int, Constant | None]] = {}
+        self._operators: dict[tuple[type[Any], bool], Any] = {}
+        self._kept: dict[Hashable, Any] = {}
+
+    @cached_property
+    def everyone(self) -> torch.Tensor:
+        """All nodes."""
+        return torch.arange(self.num_nodes, device=self.device)
+
+    @cached_property
+    def adjacency(self) -> ConstantSparse:
+        """Row = target, column = source, all ones, without self-loops."""
+        matrix = self.graph.to_scipy(rows="targets")
+        if self.graph.num_self_loops:
+            matrix = matrix.copy()  # the graph's own arrays are not to be written to
+            matrix.setdiag(0)
+            matrix.eliminate_zeros()
+        return ConstantSparse.from_scipy(matrix).to(self.device).to(self.dtype)
+
+    @cached_property
+    def undirected_adjacency(self) -> ConstantSparse:
+        """The adjacency with every edge in both directions; itself where it is symmetric."""
+        if self.adjacency.t() is self.adjacency:
+            return self.adjacency
+        edges = self.adjacency.pattern.edge_index
+        both = torch.cat([edges, edges.flip(0)], dim=1).unique(dim=1)
+        matrix = ConstantSparse.from_edge_index(both, self.num_nodes)
+        return matrix.to(self.device).to(self.dtype)
+
+    @cached_property
+    def looped_adjacency(self) -> ConstantSparse:
+        """The adjacency with a self-loop on every node."""
+        return with_self_loops(self.adjacency)
+
+    @cached_property
+    def dense_features(self) -> torch.Tensor:
+        """The features as a dense tensor, for layers that take no other."""
+        return (
+            self.features if isinstance(self.features, torch.Tensor) else self.features.to_dense()
+        )
+
+    def propagated(self, operator: ConstantSparse, uses: int = 1) -> Constant | None:
+        """The features multiplied by an operator, where that is worth keeping; made once.
+
+        Worth keeping means: multiplying it by weights once costs less than multiplying the features
+        by ``uses`` different weights and applying the operator afterwards.
+        """
+        known = self._products.get(id(operator))
+        if known is None or (known[2] is None and known[1] < uses):
+            product = self._product(operator)
+            after = uses * cost(self.features) + SPARSE_COST * operator.nnz
+            if product is not None and cost(product) > after:
+                product = None
+            known = (operator, uses, product)
+            self._products[id(operator)] = known
+        return known[2]
+
+    def operators(self, kind: type[_Operators], self_loops: bool) -> _Operators:
+        """The operators of a backbone on this graph, made once for all models."""
+        key = (kind, self_loops)
+        if key not in self._operators:
+            self._operators[key] = kind(self, self_loops)
+        return self._operators[key]
+
+    def kept(self, name: Hashable, make: Callable[[], _Made]) -> _Made:
+        """What a model derives from the graph alone: made when first asked for, then kept."""
+        if name not in self._kept:
+            with torch.inference_mode(False), torch.no_grad():
+                self._kept[name] = make()
+        return self._kept[name]
+
+    def _product(self, operator: ConstantSparse) -> Constant | None:
+        if isinstance(self.features, torch.Tensor):
+            return operator @ self.features
+        per_node = self.features.row_counts().to(torch.int64)
+        pairs = int(per_node.index_select(0, operator.pattern.col.to(torch.int64)).sum())
+        if min(pairs, self.num_nodes * self.num_features) > MOST_ENTRIES:
+            return None
+        return _denser(sparse_product(operator, self.features))
+
+
+def check_features(graph: Graph) -> Any:
+    """The features of a graph.
+
+    Raises:
+        InputError: It has none.
+    """
+    if graph.features is None:
+        raise InputError(
+            f"the graph '{graph.name}' has no features; models need them. Features that "
+            "always work are its degrees or one column of ones."
+        )
+    return graph.features
+
+
+def as_inputs(graph: GraphInputs | GraphLike, weight: torch.Tensor) -> GraphInputs:
+    """A graph as inputs for the model that a weight belongs to, in its precision and place."""
+    if not isinstance(graph, GraphInputs):
+        return GraphInputs(graph, device=weight.device, dtype=weight.dtype)
+    if graph.dtype != weight.dtype or graph.device.type != weight.device.type:
+        raise InputError(
+            f"the model is {weight.dtype} on {weight.device}, the inputs are {graph.dtype} on "
+            f"{graph.device}; make both alike."
+        )
+    return graph
+
+
+def checked_group(inputs: GraphInputs, group: torch.Tensor | None, num_groups: int) -> torch.Tensor:
+    """The group of every node, from 0 on; None stands for 0."""
+    if group is None:
+        return torch.zeros_like(inputs.everyone)
+    if group.shape != inputs.everyone.shape:
+        raise InputError(
+            f"group has shape {list(group.shape)}; one number per node is wanted "
+            f"([{inputs.num_nodes}])."
+        )
+    if group.is_floating_point() or group.is_complex():
+        raise InputError(f"group must hold whole numbers, but its type is {group.dtype}.")
+    if len(group) and not 0 <= int(group.min()) <= int(group.max()) < num_groups:
+        raise InputError(f"group must hold numbers from 0 to {num_groups - 1}.")
+    return group.to(inputs.device, torch.int64)
+
+
+def cost(matrix: Constant) -> float:
+    """Cost of multiplying a constant by one column, in multiply-adds of a dense product."""
+    return float(matrix.numel()) if isinstance(matrix, torch.Tensor) else SPARSE_COST * matrix.nnz
+
+
+def select_rows(matrix: Constant, rows: torch.Tensor) -> Constant:
+    """Rows of a constant, in the given order."""
+    return matrix.index_select(0, rows) if isinstance(matrix, torch.Tensor) else matrix.rows(rows)
+
+
+def _constant(matrix: Any, device: torch.device, dtype: torch.dtype) -> Constant:
+    """A numpy or scipy matrix as a constant in the form that multiplies faster."""
+    if isinstance(matrix, np.ndarray):
+        if SPARSE_COST * np.count_nonzero(matrix) >= matrix.size:
+            return torch.from_numpy(matrix.copy()).to(device=device, dtype=dtype)
+        from scipy.sparse import csr_array
+
+        matrix = csr_array(matrix)
+    return _denser(ConstantSparse.from_scipy(matrix).to(device).to(dtype))
+
+
+def _denser(matrix: ConstantSparse) -> Constant:
+    """A sparse matrix as it is, or dense if it holds so much that this multiplies faster."""
+    size = matrix.shape[0] * matrix.shape[1]
+    return matrix.to_dense() if SPARSE_COST * matrix.nnz >= size else matrix
+
+
+def _scaled(features: Any, scaling: FeatureScaling) -> Any:
+    if scaling == "raw":
+        return features
+    if scaling != "row":
+        raise InputError(f"scaling is '{scaling}'; choose 'raw' or 'row'.")
+    sums = np.asarray(features.sum(axis=1)).reshape(-1)
+    factors = (1 / np.maximum(sums, 1)).astype(features.dtype)
+    if isinstance(features, np.ndarray):
+        return features * factors[:, None]
+    from scipy.sparse import diags_array
+
+    return (diags_array(factors) @ features).tocsr()
+
+
+def checked_nodes(nodes: torch.Tensor, everyone: torch.Tensor) -> torch.Tensor:
+    """The nodes as int64, from node numbers or a mask; ``everyone`` has one entry per node."""
+    if nodes.dtype == torch.bool and nodes.shape == everyone.shape:
+        return torch.nonzero(nodes).flatten().to(everyone.device)
+    whole = not (nodes.is_floating_point() or nodes.is_complex() or nodes.dtype == torch.bool)
+    if nodes.dim() != 1 or not whole:
+        raise InputError("nodes: numbers of nodes in one row, or a mask of all nodes, are wanted.")
+    if len(nodes) and not 0 <= int(nodes.min()) <= int(nodes.max()) < len(everyone):
+        raise InputError(f"nodes: numbers from 0 to {len(everyone) - 1} are wanted.")
+    return nodes.to(everyone.device, torch.int64)

@@ -1,0 +1,316 @@
+"""Any PyG message-passing layer as the backbone of separated learning.
+
+The layer sees ordinary tensors: features of nodes and an ``edge_index`` from which a separation
+mode has removed edges. How it normalises what is left is its own business.
+
+================  =============================  ============================================
+mode              edges of the first layer       edges of the second layer
+================  =============================  ============================================
+``strict``        into the group                 within the group, only its nodes take part
+``source``        into the group                 out of the group; a node outside it has zeros
+``renormalised``  into the group, every node     out of the group, every node keeps its row
+                  keeps its row
+``ego``           into the group, every node     within the group, every node keeps its row
+                  keeps its row
+``target-only``   into the group                 into the group, from the rows of all channels
+``unmasked``      all                            all; every channel for all nodes
+``none``          all                            all
+================  =============================  ============================================
+
+What message passing of a separated model is made of: one backbone for both of its layers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import torch
+from torch import nn
+
+from ncgnn.errors import InputError
+from ncgnn.nn.functional import sum_of_products
+from ncgnn.nn.inputs import SPARSE_COST
+from ncgnn.nn.products import Term
+from ncgnn.nn.separated.channels import OPERATORS, Channel, LinearChannels, identity
+
+if TYPE_CHECKING:
+    from ncgnn.nn.inputs import GraphInputs
+    from ncgnn.nn.products import SharedProducts
+    from ncgnn.nn.separated.channels import Operators, Separation
+    from ncgnn.sparse import ConstantSparse
+
+
+class Backbone(ABC):
+    """Makes the layers of a channel, and applies them to what the channel's mode lets through."""
+
+    @abstractmethod
+    def layer(self, width: int, hidden: int) -> nn.Module:
+        """One layer with its own weights, from ``width`` columns to ``hidden``."""
+
+    @abstractmethod
+    def channels(
+        self, inputs: GraphInputs, separation: Separation, num_groups: int
+    ) -> Callable[[torch.Tensor, torch.Tensor], Channel]:
+        """What makes the channels of a graph, see :func:`ncgnn.nn._channels.arrange`."""
+
+    @abstractmethod
+    def first(
+        self, layer: Any, channel: Channel, products: SharedProducts, name: str
+    ) -> torch.Tensor:
+        """The first layer's rows for the channel's sources, before the activation."""
+
+    @abstractmethod
+    def second(self, layer: Any, channel: Channel, hidden: torch.Tensor) -> torch.Tensor:
+        """The second layer's rows for the channel's targets."""
+
+    @abstractmethod
+    def restricted(self, channel: Channel, places: torch.Tensor) -> Any:
+        """What the second layer works on where only some of the channel's targets are asked for.
+
+        Args:
+            channel: A channel for all its targets.
+            places: Which of them are asked for.
+        """
+
+
+class LinearLayer(nn.Module):
+    """The weights of Σ_t P_t · H · W_t + b."""
+
+    def __init__(self, width: int, hidden: int, terms: int, bias: bool) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(torch.empty(width, hidden) for _ in range(terms))
+        self.bias = nn.Parameter(torch.empty(hidden)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Xavier-uniform weights with the gain of ReLU, bias zero."""
+        for weight in self.weights:
+            nn.init.xavier_uniform_(weight, gain=nn.init.calculate_gain("relu"))
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+
+class LinearBackbone(Backbone):
+    """GCN or SAGE: layers that are linear in their input.
+
+    Args:
+        name: ``"gcn"`` or ``"sage"``.
+        self_loops: Whether every node is its own neighbour too.
+    """
+
+    def __init__(self, name: str, self_loops: bool) -> None:
+        self.operators = OPERATORS[name]
+        self.self_loops = self_loops
+
+    def layer(self, width: int, hidden: int) -> LinearLayer:
+        """One weight matrix per operator."""
+        return LinearLayer(width, hidden, self.operators.terms, self.operators.bias)
+
+    def channels(
+        self, inputs: GraphInputs, separation: Separation, num_groups: int
+    ) -> LinearChannels:
+        """Channels of operators."""
+        operators = inputs.operators(self.operators, self.self_loops)
+        return LinearChannels(inputs, operators, separation, num_groups)
+
+    def first(
+        self, layer: LinearLayer, channel: Channel, products: SharedProducts, name: str
+    ) -> torch.Tensor:
+        """Σ_t (P_t · X) · W_t + b, products shared between passes."""
+        return products.total(name, channel.first, list(layer.weights), layer.bias)
+
+    def second(self, layer: LinearLayer, channel: Channel, hidden: torch.Tensor) -> torch.Tensor:
+        """Σ_t P_t · (H · W_t) + b."""
+        rows: list[torch.Tensor] = []
+        weights: list[torch.Tensor] = []
+        passed: list[torch.Tensor] = []
+        for operator, weight in zip(channel.second, layer.weights, strict=True):
+            if operator is not None and not _propagates_first(operator, weight):
+                passed.append(operator @ sum_of_products([hidden], [weight]))
+                continue
+            rows.append(hidden if operator is None else operator @ hidden)
+            weights.append(weight)
+        total = sum_of_products(rows, weights, layer.bias) if rows else layer.bias
+        for part in passed:
+            total = part if total is None else total + part
+        return cast("torch.Tensor", total)
+
+    def restricted(self, channel: Channel, places: torch.Tensor) -> Operators:
+        """Rows of the operators."""
+        dtype = channel.first[0].constant.dtype
+        return tuple(
+            (operator or identity(len(channel.sources), places, dtype)).rows(places)
+            for operator in channel.second
+        )
+
+
+def _propagates_first(operator: ConstantSparse, weight: torch.Tensor) -> bool:
+    """Whether (P · H) · W costs less than P · (H · W)."""
+    (rows, columns), (width, out) = operator.shape, weight.shape
+    first = SPARSE_COST * operator.nnz * width + rows * width * out
+    return first < SPARSE_COST * operator.nnz * out + columns * width * out
+
+
+#: Makes a layer with input and output width that is called as ``layer(x, edge_index)``.
+LayerConstructor: TypeAlias = Callable[[int, int], nn.Module]
+
+
+@dataclass(frozen=True, eq=False)
+class ConvInput:
+    """What a layer is called with.
+
+    Attributes:
+        edges: ``edge_index`` [2, E] among the rows that go in.
+        x: The features that go in; None where it is the output of the first layer.
+        gather: Which rows of the hidden features go in; None = all.
+        keep: Which rows of the output count; None = all.
+    """
+
+    edges: torch.Tensor
+    x: torch.Tensor | None = None
+    gather: torch.Tensor | None = None
+    keep: torch.Tensor | None = None
+
+
+class ConvBackbone(Backbone):
+    """A layer that the user names.
+
+    Args:
+        constructor: Called as ``constructor(width, hidden)``.
+        self_loops: Whether edges from every node to itself are added after masking. Layers that add
+            their own, as PyG's ``GCNConv`` and ``GATConv`` do by default, replace them.
+    """
+
+    def __init__(self, constructor: LayerConstructor, self_loops: bool) -> None:
+        self.constructor, self.self_loops = constructor, self_loops
+
+    def layer(self, width: int, hidden: int) -> nn.Module:
+        """A layer from the constructor."""
+        layer, self.hidden = self.constructor(width, hidden), hidden
+        if not callable(getattr(layer, "forward", None)):
+            raise InputError(
+                f"backbone: the constructor gave a {type(layer).__name__}; a torch module that is "
+                "called as layer(x, edge_index) is wanted."
+            )
+        return layer
+
+    def channels(
+        self, inputs: GraphInputs, separation: Separation, num_groups: int
+    ) -> ConvChannels:
+        """Channels of edges."""
+        return ConvChannels(inputs, separation, self.self_loops)
+
+    def first(
+        self, layer: Any, channel: Channel, products: SharedProducts, name: str
+    ) -> torch.Tensor:
+        """The layer on the features."""
+        given: ConvInput = channel.first
+        if not len(channel.sources):
+            return self._nobody(given.edges, layer)
+        return _kept(self._checked(layer(given.x, given.edges), given.x), given.keep)
+
+    def second(self, layer: Any, channel: Channel, hidden: torch.Tensor) -> torch.Tensor:
+        """The layer on hidden features; rows that the channel has none for are zero."""
+        given: ConvInput = channel.second
+        if not len(channel.targets):
+            return hidden.new_zeros(0, self.hidden)
+        if given.gather is not None:
+            padded = torch.cat([hidden, hidden.new_zeros(1, hidden.shape[1])])
+            hidden = padded.index_select(0, given.gather)
+        return _kept(self._checked(layer(hidden, given.edges), hidden), given.keep)
+
+    def _checked(self, output: Any, given: torch.Tensor | None) -> torch.Tensor:
+        wanted = [0 if given is None else len(given), self.hidden]
+        if not isinstance(output, torch.Tensor) or list(output.shape) != wanted:
+            is_tensor = isinstance(output, torch.Tensor)
+            found = list(output.shape) if is_tensor else type(output).__name__
+            raise InputError(
+                f"backbone: the layer gave {found} instead of {wanted}, one row of 'hidden' "
+                "numbers per node; heads that are put side by side must share that width."
+            )
+        return output
+
+    def _nobody(self, edges: torch.Tensor, layer: nn.Module) -> torch.Tensor:
+        """What a layer that may not know how to handle no node at all would give."""
+        dtype = next((p.dtype for p in layer.parameters()), torch.get_default_dtype())
+        return torch.zeros(0, self.hidden, device=edges.device, dtype=dtype)
+
+    def restricted(self, channel: Channel, places: torch.Tensor) -> ConvInput:
+        """The same input; fewer rows of the output count."""
+        given: ConvInput = channel.second
+        return replace(given, keep=places if given.keep is None else given.keep[places])
+
+
+class ConvChannels:
+    """Makes the channels of a plugged-in layer."""
+
+    def __init__(self, inputs: GraphInputs, separation: Separation, self_loops: bool) -> None:
+        self.inputs, self.separation, self.self_loops = inputs, separation, self_loops
+        self.edges = inputs.adjacency.pattern.edge_index
+
+    def __call__(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
+        """The channel of the group that holds the given nodes."""
+        everyone, mode = self.inputs.everyone, self.separation
+        inside = torch.zeros(len(everyone), dtype=torch.bool, device=everyone.device)
+        inside[rows] = True
+        from_group, into_group = inside[self.edges[0]], inside[self.edges[1]]
+        if mode == "unmasked":
+            edges = self._with_loops(self.edges, len(everyone))
+            first = ConvInput(edges, self.inputs.dense_features)
+            return Channel(everyone, everyone, first, ConvInput(edges))
+        if mode in ("renormalised", "ego"):
+            kept = from_group if mode == "renormalised" else from_group & into_group
+            first = ConvInput(self._looped(into_group), self.inputs.dense_features)
+            return Channel(everyone, everyone, first, ConvInput(self._looped(kept)))
+        first = self._into(into_group, inside, rows)
+        if mode == "source":
+            gather = torch.full_like(everyone, len(rows))  # the row of zeros
+            gather[rows] = torch.arange(len(rows), device=rows.device)
+            second = ConvInput(self._looped(from_group), gather=gather)
+            return Channel(rows, everyone, first, second)
+        raw = Term(self.inputs.features if len(rows) == len(everyone) else self._raw(rows))
+        if mode == "target-only":
+            place = torch.empty_like(ordered)
+            place[ordered] = everyone
+            second = ConvInput(self._looped(into_group), gather=place, keep=rows)
+            return Channel(rows, rows, first, second, raw)
+        within = self._relabelled(from_group & into_group, rows)
+        return Channel(rows, rows, first, ConvInput(within), raw)
+
+    def _into(self, into: torch.Tensor, inside: torch.Tensor, rows: torch.Tensor) -> ConvInput:
+        """The first layer on the group and whoever sends messages into it."""
+        taking_part = inside.clone()
+        taking_part[self.edges[0][into]] = True
+        if 2 * int(taking_part.sum()) > len(taking_part):  # not worth a copy of their features
+            return ConvInput(self._looped(into), self.inputs.dense_features, keep=rows)
+        nodes = torch.nonzero(taking_part).flatten()
+        keep = torch.cumsum(taking_part, 0).index_select(0, rows) - 1
+        x = self.inputs.dense_features.index_select(0, nodes)
+        return ConvInput(self._relabelled(into, nodes), x, keep=keep)
+
+    def _relabelled(self, kept: torch.Tensor, nodes: torch.Tensor) -> torch.Tensor:
+        """The kept edges, with nodes numbered by their place among the given ones."""
+        place = torch.full_like(self.inputs.everyone, -1)
+        place[nodes] = torch.arange(len(nodes), device=nodes.device)
+        return self._with_loops(place[self.edges[:, kept]], len(nodes))
+
+    def _looped(self, kept: torch.Tensor) -> torch.Tensor:
+        return self._with_loops(self.edges[:, kept], self.inputs.num_nodes)
+
+    def _with_loops(self, edges: torch.Tensor, num_nodes: int) -> torch.Tensor:
+        if not self.self_loops:
+            return edges
+        loops = torch.arange(num_nodes, device=edges.device).expand(2, -1)
+        return torch.cat([edges, loops], dim=1)
+
+    def _raw(self, rows: torch.Tensor) -> Any:
+        from ncgnn.nn.inputs import select_rows
+
+        return select_rows(self.inputs.features, rows)
+
+
+def _kept(output: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
+    return output if keep is None else output.index_select(0, keep)

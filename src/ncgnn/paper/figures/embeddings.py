@@ -1,0 +1,317 @@
+"""The paper's figure of embeddings: where the first layer puts confused nodes.
+
+What a two-layer model makes of nodes in its first layer, drawn on a plane.
+
+Nodes as the first layer of GCN and of NCGCN sees them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from matplotlib.colors import to_rgb
+from matplotlib.lines import Line2D
+
+from ncgnn.errors import InputError
+from ncgnn.paper.figures.metrics import standard_options
+from ncgnn.paper.figures.parts import (
+    PARTS,
+    FigureData,
+    drawing,
+    evaluated_nodes,
+    evaluated_part,
+    filled,
+    missing_cells,
+    model_title,
+    observed_rule,
+    panel_title,
+    present,
+    say_missing,
+    share,
+    short_name,
+)
+from ncgnn.report import BLUE, GREEN, ORANGE, PURPLE, VERMILION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from ncgnn.graph import Graph
+    from ncgnn.nn import Separation
+    from ncgnn.paper.figures.parts import ConfusionRule
+    from ncgnn.paper.request import Request
+    from ncgnn.training import RunConfig, RunResult, TrainedModel
+
+PERPLEXITY = 30.0
+#: Principal components that are handed to t-SNE, as its authors do.
+COMPONENTS = 50
+
+
+def check_first_layer(model: str) -> None:
+    """Complain of a model that is not made of two layers of a backbone.
+
+    Raises:
+        InputError: There is nothing to draw.
+    """
+    from ncgnn.nn import SeparatedGNN, model_class
+    from ncgnn.nn.baselines.classic import TwoLayerGNN
+
+    if not issubclass(model_class(model), SeparatedGNN | TwoLayerGNN):
+        raise InputError(
+            f"{model} has no first layer that could be drawn; choose mlp, gcn, sage or a separated "
+            "model of two layers, like ncgcn."
+        )
+
+
+def first_layer(trained: TrainedModel) -> NDArray[np.float32]:
+    r"""Output of the first layer for every node, :math:`ReLU(P_1 X W_1)` [n, hidden].
+
+    A separated model has one such layer per group; each node's row is that of its own group.
+    """
+    import torch
+    from torch import nn
+
+    from ncgnn.nn import SharedProducts, Term, arrange
+
+    model, inputs = trained.model, trained.inputs
+    layers: list[Any] = (
+        list(model.first) if isinstance(model.first, nn.ModuleList) else [model.first]
+    )
+    separation: Separation = getattr(model, "separation", "none")
+    group = trained.grouping.group.to(inputs.device) if len(layers) > 1 else inputs.everyone * 0
+    with torch.no_grad():
+        channel_of = model.backbone.channels(inputs, separation, len(layers))
+        raw = Term(inputs.features)
+        layout = arrange(inputs, separation, group, len(layers), channel_of, raw)
+        places: list[torch.Tensor] = []
+        rows: list[torch.Tensor] = []
+        for s, (layer, channel) in enumerate(zip(layers, layout.channels, strict=True)):
+            before = model.backbone.first(layer, channel, SharedProducts(), f"first.{s}")
+            own = layout.group.index_select(0, channel.sources) == s
+            places.append(channel.sources[own])
+            rows.append(torch.relu(before[own]))
+        ordered = torch.argsort(torch.cat(places))
+        return torch.cat(rows).index_select(0, ordered).float().cpu().numpy()
+
+
+def plane(rows: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
+    """Points on a plane that keep neighbours together, the same for the same rows and seed.
+
+    t-SNE ("Visualizing Data using t-SNE", van der Maaten and Hinton, JMLR 2008) of the first
+    principal components, with one thread, so that sums are always added in one order.
+    """
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
+
+    count, width = rows.shape
+    if count < 4:
+        raise InputError(f"{count} nodes are too few to draw; t-SNE needs at least 4.")
+    with threadpool_limits(limits=1):
+        components = min(COMPONENTS, width, count)
+        reduced = PCA(components, random_state=seed).fit_transform(rows)
+        perplexity = min(PERPLEXITY, (count - 1) / 3)
+        method = TSNE(2, perplexity=perplexity, init="pca", random_state=seed)
+        return method.fit_transform(reduced)
+
+
+#: Nodes that are drawn; t-SNE of more takes minutes and shows blots.
+MOST_NODES = 3000
+
+
+@dataclass(frozen=True)
+class EmbeddingPanel:
+    """One model on one data set.
+
+    Attributes:
+        dataset: The data set.
+        model: The model.
+        hops: The k of NC.
+        threshold: The T between low and high.
+        part: Whose accuracy is stated, ``test`` or ``val``.
+        accuracy: Of all evaluated nodes.
+        low_accuracy: Of those with low NC; None if there are none.
+        high_accuracy: Of those with high NC.
+        x: Place of every drawn node; the same nodes for all models of a data set.
+        y: Place of every drawn node.
+        label: Class of every drawn node.
+        high: Whether its true NC is high.
+    """
+
+    dataset: str
+    model: str
+    hops: int
+    threshold: float
+    part: str
+    accuracy: float
+    low_accuracy: float | None
+    high_accuracy: float | None
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    label: tuple[int, ...]
+    high: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class EmbeddingsData(FigureData):
+    """Panels, data set by data set."""
+
+    panels: tuple[EmbeddingPanel, ...]
+
+
+class Embeddings:
+    """Fig. "Visualization of embeddings learned by GCN before and after guidance by NC".
+
+    GCN is the paper's standard one (64 hidden units, dropout 0.5), and a separated model has the
+    same width and dropout, and separates with the k and T by which nodes are drawn. Learning rate
+    and weight decay of models other than GCN are those of their presets. One seed is drawn.
+    """
+
+    name = "embeddings"
+    title = "t-SNE of first-layer outputs, by class and NC"
+    kind: Literal["table", "figure"] = "figure"
+    datasets: tuple[str, ...] = ("coauthor-cs",)
+    models: tuple[str, ...] = ("gcn", "ncgcn")
+    sets_options: bool = True
+    one_seed: bool = True
+
+    def cells(self, request: Request) -> list[RunConfig]:
+        """One run per data set and model, of the first seed."""
+        request = filled(self, request)
+        for model in request.models:
+            check_first_layer(model)
+        return [
+            _cell(request, dataset, model)
+            for dataset in request.datasets
+            for model in request.models
+        ]
+
+    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> EmbeddingsData:
+        """Points on the plane, and the accuracies of the stored models."""
+        request = filled(self, request)
+        missing = missing_cells(self, self.cells(request), runs)
+        panels: list[EmbeddingPanel] = []
+        for dataset in request.datasets:
+            rule = observed_rule(request, dataset)
+            cells = [_cell(request, dataset, model) for model in request.models]
+            panels += [_panel(request, dataset, run, rule) for run in present(cells, runs)]
+        return EmbeddingsData(missing, tuple(panels))
+
+
+def _cell(request: Request, dataset: str, model: str) -> RunConfig:
+    rule = observed_rule(request, dataset)
+    chosen = standard_options(request, model, hops=rule.hops, threshold=rule.threshold)
+    return request.config(dataset, model, request.seeds[0], **chosen)
+
+
+def _panel(request: Request, dataset: str, run: RunResult, rule: ConfusionRule) -> EmbeddingPanel:
+    from ncgnn.training import load_run
+
+    trained = load_run(run.folder, request.data_dir)
+    graph, high = trained.graph, rule.high(trained.graph)
+    nodes, drawn = evaluated_nodes(run), _drawn(graph)
+    right = trained.probabilities().argmax(1)[nodes] == graph.labels[nodes]
+    # Four digits are far below a pixel, and files stay small.
+    points = plane(first_layer(trained)[drawn], seed=0).round(4).astype(np.float64)
+    return EmbeddingPanel(
+        short_name(request, dataset),
+        run.config.model.name,
+        rule.hops,
+        rule.threshold,
+        evaluated_part([run]),
+        float(right.mean()),
+        share(right[~high[nodes]]),
+        share(right[high[nodes]]),
+        tuple(points[:, 0].tolist()),
+        tuple(points[:, 1].tolist()),
+        tuple(graph.labels[drawn].tolist()),
+        tuple(high[drawn].tolist()),
+    )
+
+
+def _drawn(graph: Graph) -> NDArray[np.int64]:
+    """Labelled nodes, drawn at random where there are too many, in ascending order."""
+    labelled = np.flatnonzero(graph.labels >= 0)
+    if len(labelled) <= MOST_NODES:
+        return labelled
+    return np.sort(np.random.default_rng(0).choice(labelled, MOST_NODES, replace=False))
+
+
+_HUES = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, "#56B4E9", "#F0E442", "#777777")
+#: Black and white are mixed in when all hues were used: share of the hue, and of white.
+_SHADES = ((1.0, 0.0), (0.55, 0.0), (0.6, 0.4))
+
+
+def draw_embeddings(data: EmbeddingsData) -> Figure:
+    """Triangles are nodes with high NC, dots those with low NC, colours are classes."""
+    datasets = list(dict.fromkeys(panel.dataset for panel in data.panels))
+    models = list(dict.fromkeys(panel.model for panel in data.panels))
+    with drawing(max(4.0 * len(models), 5.0), 3.7 * len(datasets) + 0.3) as figure:
+        for panel in data.panels:
+            row, column = datasets.index(panel.dataset), models.index(panel.model)
+            place = row * len(models) + column + 1
+            _scatter(figure.add_subplot(len(datasets), len(models), place), panel)
+        handles = [_mark("^", 6, edge=0.7), _mark("o", 4, edge=0)]
+        names = ["high NC of the true labels", "low NC"]
+        figure.legend(handles, names, loc="outside upper left", ncols=2, frameon=False, fontsize=8)
+        _class_legend(
+            figure, 1 + max((max(panel.label, default=0) for panel in data.panels), default=0)
+        )
+        say_missing(figure, data.missing)
+    return figure
+
+
+def _class_legend(figure: Figure, classes: int) -> None:
+    """Below the panels; where colours come again, they tell no more."""
+    if classes > len(_HUES) * len(_SHADES):
+        return
+    handles = [_mark("o", 4, edge=0, colour=class_colour(label)) for label in range(classes)]
+    names = ["class 0", *(str(label) for label in range(1, classes))]
+    columns = min(classes, int(2.6 * figure.get_figwidth()))
+    look: dict[str, Any] = {"handletextpad": 0.0, "columnspacing": 0.6, "borderpad": 0.2}
+    where = "outside lower left"
+    figure.legend(handles, names, loc=where, ncols=columns, frameon=False, fontsize=7.5, **look)
+
+
+def _mark(marker: str, size: float, edge: float, colour: Any = "#bbbbbb") -> Line2D:
+    mark = Line2D([], [], linestyle="none", marker=marker, markersize=size)
+    mark.set_markerfacecolor(colour)
+    mark.set_markeredgecolor("black")
+    mark.set_markeredgewidth(edge)
+    return mark
+
+
+def _scatter(axis: Axes, panel: EmbeddingPanel) -> None:
+    x, y, high = np.array(panel.x), np.array(panel.y), np.array(panel.high)
+    colours = np.array([class_colour(label) for label in panel.label])
+    # As pixels: thousands of marks would make the SVG file huge.
+    look: dict[str, Any] = {"rasterized": True}
+    axis.scatter(x[~high], y[~high], s=5, c=colours[~high], marker="o", linewidths=0, **look)
+    look |= {"marker": "^", "edgecolors": "black", "linewidths": 0.4}
+    size = float(np.clip(8000 / max(np.count_nonzero(high), 1), 8, 22))
+    axis.scatter(x[high], y[high], s=size, c=colours[high], **look)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.set_aspect("equal", adjustable="datalim")
+    axis.spines[:].set_visible(True)
+    axis.spines[:].set_color("#cccccc")
+    groups = f"low {_text(panel.low_accuracy)}, high {_text(panel.high_accuracy)}"
+    title = f"{model_title(panel.model)} on {panel.dataset}, k = {panel.hops}, "
+    title += f"T = {panel.threshold:g}\n{PARTS[panel.part]} accuracy {_text(panel.accuracy)} "
+    panel_title(axis, f"{title}({groups})")
+
+
+def class_colour(label: int) -> tuple[float, float, float]:
+    """A colour per class: eight hues, then the same ones darker, then lighter."""
+    own, white = _SHADES[label // len(_HUES) % len(_SHADES)]
+    red, green, blue = to_rgb(_HUES[label % len(_HUES)])
+    return own * red + white, own * green + white, own * blue + white
+
+
+def _text(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

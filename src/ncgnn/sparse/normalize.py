@@ -1,0 +1,124 @@
+"""Adjacency matrices with some of their edges removed.
+
+Self-loops and the usual normalisations of an adjacency matrix.
+
+Rows are targets, so degrees are the sums of rows: weighted in-degrees.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from ncgnn.errors import InputError
+from ncgnn.sparse.matrix import ConstantSparse, SparsePattern, merged_entries
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def with_self_loops(adjacency: ConstantSparse) -> ConstantSparse:
+    """Give weight 1 to the diagonal of every node that has no stored self-loop.
+
+    A self-loop that is there keeps its weight, which is 1 in an unweighted graph. Columns are
+    ascending in the result, and repeated entries are merged into their sum.
+    """
+    _check_square(adjacency)
+    pattern = adjacency.pattern
+    looped = torch.zeros(adjacency.shape[0], dtype=torch.bool, device=adjacency.device)
+    looped[pattern.col[pattern.row == pattern.col].to(torch.int64)] = True
+    missing = torch.nonzero(~looped).view(-1)
+    crow, col, place = merged_entries(
+        torch.cat([pattern.row.to(torch.int64), missing]),
+        torch.cat([pattern.col.to(torch.int64), missing]),
+        adjacency.shape,
+    )
+    weights = torch.cat([adjacency.values, adjacency.values.new_ones(missing.shape[0])])
+    values = weights.new_zeros(col.shape[0]).index_add_(0, place, weights)
+    return ConstantSparse(SparsePattern(crow, col, adjacency.shape), values)
+
+
+def gcn_normalised(adjacency: ConstantSparse, self_loops: bool = True) -> ConstantSparse:
+    """The symmetric normalisation of graph convolutional networks (arXiv:1609.02907).
+
+    Â = (D + I)^-½ (A + I) (D + I)^-½ with self-loops (see :func:`with_self_loops`), or
+    Ã = D^-½ A D^-½ without, where D holds the sums of rows. A node of degree 0 gets 0.
+    """
+    _check_square(adjacency)
+    weighted = with_self_loops(adjacency) if self_loops else adjacency
+    scale = _power_or_zero(weighted.row_sums(), -0.5)
+    return weighted.scale(rows=scale, cols=scale)
+
+
+def row_normalised(adjacency: ConstantSparse, self_loops: bool = False) -> ConstantSparse:
+    """D^-1 A, or (D + I)^-1 (A + I) with self-loops: each row sums to 1, an empty one to 0."""
+    weighted = with_self_loops(adjacency) if self_loops else adjacency
+    return weighted.scale(rows=_power_or_zero(weighted.row_sums(), -1.0))
+
+
+def _power_or_zero(degrees: Tensor, exponent: float) -> Tensor:
+    return degrees.pow(exponent).masked_fill_(degrees == 0, 0)
+
+
+def _check_square(adjacency: ConstantSparse) -> None:
+    if adjacency.shape[0] != adjacency.shape[1]:
+        raise InputError(f"adjacency must be square, but its shape is {list(adjacency.shape)}.")
+
+
+def masked_adjacency(
+    adjacency: ConstantSparse,
+    *,
+    targets: torch.Tensor | None = None,
+    sources: torch.Tensor | None = None,
+) -> ConstantSparse:
+    """The entries whose target and source are in the masks, and the whole stored diagonal.
+
+    A stored self-loop is not a message, so that no mask removes it.
+    """
+    row, col = adjacency.pattern.row.to(torch.int64), adjacency.pattern.col.to(torch.int64)
+    kept = torch.ones_like(row, dtype=torch.bool)
+    if targets is not None:
+        kept &= targets.index_select(0, row)
+    if sources is not None:
+        kept &= sources.index_select(0, col)
+    return _entries(adjacency, kept | (row == col))
+
+
+def or_itself(operator: ConstantSparse, inside: torch.Tensor) -> ConstantSparse:
+    """The operator among the nodes inside a mask for them, and the identity for all others.
+
+    With M the mask as a diagonal matrix this is M·S·M + (I − M).
+    """
+    row, col = operator.pattern.row.to(torch.int64), operator.pattern.col.to(torch.int64)
+    kept = inside.index_select(0, row) & inside.index_select(0, col)
+    return _with_identity(_entries(operator, kept), ~inside)
+
+
+def rows_or_itself(operator: ConstantSparse, inside: torch.Tensor) -> ConstantSparse:
+    """The operator's rows for the nodes inside a mask, the identity for others: M·S + (I − M)."""
+    kept = inside.index_select(0, operator.pattern.row.to(torch.int64))
+    return _with_identity(_entries(operator, kept), ~inside)
+
+
+def _entries(matrix: ConstantSparse, kept: torch.Tensor) -> ConstantSparse:
+    pattern = matrix.pattern
+    crow = torch.zeros_like(pattern.crow)
+    before = torch.cat([kept.new_zeros(1, dtype=torch.int64), kept.to(torch.int64).cumsum(0)])
+    crow.copy_(before.index_select(0, pattern.crow.to(torch.int64)))
+    return ConstantSparse(
+        SparsePattern(crow, pattern.col[kept], pattern.shape), matrix.values[kept]
+    )
+
+
+def _with_identity(matrix: ConstantSparse, nodes: torch.Tensor) -> ConstantSparse:
+    """A matrix whose rows are empty at the given nodes, with ones on the diagonal there."""
+    pattern = matrix.pattern
+    row = torch.cat([pattern.row.to(torch.int64), torch.nonzero(nodes).view(-1)])
+    order = torch.argsort(row, stable=True)
+    extra = torch.nonzero(nodes).view(-1)
+    col = torch.cat([pattern.col, extra.to(pattern.col.dtype)]).index_select(0, order)
+    values = torch.cat([matrix.values, matrix.values.new_ones(len(extra))]).index_select(0, order)
+    crow = torch.zeros_like(pattern.crow)
+    crow[1:] = torch.bincount(row, minlength=pattern.shape[0]).cumsum(0)
+    return ConstantSparse(SparsePattern(crow, col, pattern.shape), values)

@@ -1,0 +1,486 @@
+"""Algorithm 1 of "Clarify Confused Nodes via Separated Learning", from top to bottom.
+
+Neighborhood Confusion starts at 0, so that every node is in the low group. Each epoch takes one
+step on the training nodes and validates. Whenever validation accuracy reaches a new high, the
+model's predictions become pseudo-labels of all nodes, NC is counted among them, and the groups
+follow from it. Training ends after ``epochs`` epochs, or after ``patience`` epochs without a new
+high. What counts is the model of the best epoch together with the groups in force in that epoch.
+The first epoch always is a new high, also with an accuracy of 0, which the paper's comparison with
+0 would not call one.
+
+A model without groups is trained by the same loop; nothing is regrouped then. A model may declare
+groups of parameters, a further loss and stages of training, see :mod:`ncgnn.nn._protocol`.
+
+Every pass computes the logits of those nodes alone that it needs: of training nodes for the loss
+(so that training accuracy is with dropout, before the step), of validation nodes for validation,
+and of all nodes only on a new high. With ``averaging``, validation, pseudo-labels and what is kept
+are those of a running mean of the weights.
+
+What training knows between two epochs.
+
+A running mean of the weights, by which a model is judged instead of by its latest step.
+
+Torch's Adam, without the compiler that it imports.
+
+Answers for nodes whose classes have other shares than those of the training nodes.
+
+Whether a graph and a split can train anything at all.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from inspect import unwrap
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from torch.autograd.graph import increment_version
+from torch.nn.functional import cross_entropy
+
+from ncgnn.data import make_split
+from ncgnn.errors import InputError, NcgnnError
+from ncgnn.nn import (
+    DropoutKey,
+    Grouper,
+    Grouping,
+    begin_phase,
+    check_features,
+    parameter_groups,
+    phases,
+    with_extra_loss,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from torch import nn
+
+    from ncgnn.data import Split
+    from ncgnn.graph import Graph
+    from ncgnn.nn import GraphInputs, GroupingRule
+    from ncgnn.training.config import TrainingConfig
+
+
+@dataclass
+class State:
+    """Everything that training knows between two epochs.
+
+    Attributes:
+        epoch: Number of epochs done.
+        phase: Number of the stage of training; -1 before the first one has begun.
+        phase_start: The epoch with which the stage began.
+        best_accuracy: Highest validation accuracy so far, of the stage or of what it must beat.
+        best_epoch: The epoch that reached it first.
+        grouping: NC and groups in force.
+        best_grouping: NC and groups in force in the best epoch.
+        best_weights: The parameters that were validated in the best epoch.
+        mean_weights: Running mean of the parameters; empty where there is none.
+    """
+
+    epoch: int = 0
+    phase: int = -1
+    phase_start: int = 0
+    best_accuracy: float = -1.0
+    best_epoch: int = -1
+    grouping: Grouping = field(default_factory=lambda: Grouping.start(0))
+    best_grouping: Grouping = field(default_factory=lambda: Grouping.start(0))
+    best_weights: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
+    mean_weights: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
+
+
+def copied(
+    weights: Mapping[str, torch.Tensor], into: Mapping[str, torch.Tensor]
+) -> Mapping[str, torch.Tensor]:
+    """A copy of the weights, in the memory of the previous one if there is one."""
+    if not into:
+        return {name: value.detach().clone() for name, value in weights.items()}
+    for name, value in weights.items():
+        into[name].copy_(value)
+    return into
+
+
+def averaged_step(
+    mean: Mapping[str, torch.Tensor], model: nn.Module, decay: float, steps: int
+) -> Mapping[str, torch.Tensor]:
+    r"""The running mean of a model's weights after one more step.
+
+    .. math::
+
+        \bar θ ← d \bar θ + (1 - d) θ, \qquad d = \min(\text{decay}, (1 + t) / (10 + t))
+
+    as an exponential moving average (Polyak and Juditsky, SIAM Journal on Control and Optimization
+    30, 1992, average the same steps with equal weights) whose memory grows with the number of steps
+    t, so that the first weights, which are random, are soon forgotten. Running statistics of batch
+    normalisation are averaged as well; counters are copied.
+
+    Args:
+        mean: The mean so far, changed in place; empty before the first step.
+        model: The weights after the step.
+        decay: Share that the mean keeps of itself in the long run.
+        steps: Number of steps before this one.
+    """
+    now = model.state_dict()
+    if not mean:
+        return copied(now, {})
+    kept = min(decay, (1 + steps) / (10 + steps))
+    for name, value in now.items():
+        if value.is_floating_point():
+            mean[name].lerp_(value, 1 - kept)
+        else:
+            mean[name].copy_(value)
+    return mean
+
+
+@contextmanager
+def weights_in_force(model: nn.Module, weights: Mapping[str, torch.Tensor]) -> Generator[None]:
+    """Give a model other weights for a while, without copies; none means its own.
+
+    The optimiser's tensors stay the same ones, and so do gradients.
+    """
+    _swap(model, weights)
+    try:
+        yield
+    finally:
+        _swap(model, weights)
+
+
+def _swap(model: nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
+    if not weights:
+        return
+    # A tensor that a model holds under two names is one tensor.
+    own = {id(value): (name, value) for name, value in model.state_dict(keep_vars=True).items()}
+    for name, value in own.values():
+        other = weights[name]
+        value.data, other.data = other.data, value.data
+    increment_version([value for _, value in own.values()])  # products that were kept are stale
+
+
+class EagerAdam(torch.optim.Adam):
+    """Torch's Adam where nothing is compiled: the same numbers, without ``import torch._dynamo``.
+
+    Torch wraps four of its methods for ``torch.compile``, and the wrappers import all of the
+    compiler on first use, which takes as long as importing torch. These are the same methods
+    without their wrappers.
+    """
+
+    add_param_group: Any = unwrap(torch.optim.Adam.add_param_group)
+    zero_grad: Any = unwrap(torch.optim.Adam.zero_grad)
+    state_dict: Any = unwrap(torch.optim.Adam.state_dict)
+    load_state_dict: Any = unwrap(torch.optim.Adam.load_state_dict)
+    step: Any = torch.no_grad()(unwrap(torch.optim.Adam.step))
+
+
+ClassShares = Literal["train", "val"]
+
+
+@dataclass(frozen=True, eq=False)
+class ShareCorrection:
+    r"""Corrects logits for a shift of class shares between training and other nodes.
+
+    A model that was trained on nodes with class shares :math:`π_c` and asked about nodes with
+    shares :math:`π'_c`, where classes look the same in both, is right most often by
+
+    .. math::
+
+        p'(c \mid x) ∝ p(c \mid x) \, π'_c / π_c
+
+    (Saerens, Latinne and Decaestecker, Neural Computation 14, 2002). Here :math:`π'` are the shares
+    among validation nodes, counted with one node more per class, so that a class without any is
+    unlikely and not impossible. Training nodes keep their logits.
+
+    Attributes:
+        offsets: log π'_c - log π_c per class.
+        outside: 1 for nodes that are not trained on, 0 for others [n, 1].
+    """
+
+    offsets: torch.Tensor
+    outside: torch.Tensor
+
+    @classmethod
+    def of(
+        cls, shares: ClassShares, inputs: GraphInputs, train: torch.Tensor, val: torch.Tensor
+    ) -> ShareCorrection | None:
+        """The correction for a split; None where the shares of training nodes are wanted."""
+        if shares == "train":
+            return None
+        offsets = _log_shares(inputs, val) - _log_shares(inputs, train)
+        outside = torch.ones(inputs.num_nodes, 1, dtype=inputs.dtype, device=inputs.device)
+        outside[train] = 0
+        return cls(offsets, outside)
+
+    def __call__(self, logits: torch.Tensor, nodes: torch.Tensor | None = None) -> torch.Tensor:
+        """Corrected logits of the given nodes, or of all."""
+        outside = self.outside if nodes is None else self.outside.index_select(0, nodes)
+        return logits + outside * self.offsets
+
+
+def _log_shares(inputs: GraphInputs, nodes: torch.Tensor) -> torch.Tensor:
+    labels = inputs.labels.index_select(0, nodes)
+    counts = torch.bincount(labels, minlength=inputs.num_classes).to(inputs.dtype) + 1
+    return counts.log() - counts.sum().log()
+
+
+def check_trainable(graph: Graph, split: Split) -> None:
+    """Complain of what no model could be trained with.
+
+    Raises:
+        InputError: Features, classes, training or validation nodes, or labels of theirs are
+            missing.
+    """
+    check_features(graph)
+    if not len(split.train) or not len(split.val):
+        raise InputError("training needs training and validation nodes; the split lacks them.")
+    if graph.labels[np.concatenate([split.train, split.val, split.test])].min() < 0:
+        raise InputError("the split holds unlabelled nodes.")
+    if graph.num_classes < 2:
+        raise InputError("the graph has one class only; there is nothing to classify.")
+
+
+def trainable_split(graph: Graph, dataset: str, family: str, seed: int) -> Split:
+    """A split to train with.
+
+    Args:
+        graph: The graph.
+        dataset: Its name, which begins an error.
+        family: Split family.
+        seed: Of the split.
+
+    Raises:
+        InputError: The graph cannot be split so, or nothing can be trained with it.
+    """
+    try:
+        split = make_split(graph, family, seed, warn=False)
+        check_trainable(graph, split)
+    except InputError as error:
+        raise InputError(f"{dataset}: {error}") from None
+    return split
+
+
+Record = dict[str, Any]
+
+# The places of torch's own random numbers; models count their places from 0.
+_TORCH_PLACE, _PHASE_PLACE = 1 << 16, (1 << 16) + 1
+
+
+class TrainingError(NcgnnError):
+    """Training cannot go on."""
+
+
+class Trainer:
+    """Trains one model on one split of one graph.
+
+    Args:
+        model: Called as ``model(inputs, group, key, nodes)``; ``model.rule`` says how nodes are
+            grouped, None (or no such attribute) means not at all.
+        inputs: The graph.
+        split: Training, validation and test nodes.
+        config: Learning rate, epochs, patience, seed.
+    """
+
+    def __init__(
+        self, model: Any, inputs: GraphInputs, split: Split, config: TrainingConfig
+    ) -> None:
+        check_trainable(inputs.graph, split)
+        self.model, self.inputs, self.config = model, inputs, config
+        self.train, self.val, self.test = (
+            torch.from_numpy(part.copy()).to(inputs.device)
+            for part in (split.train, split.val, split.test)
+        )
+        self.correction = ShareCorrection.of(config.class_shares, inputs, self.train, self.val)
+        self.phases = phases(model, config.epochs, config.patience)
+        self._computes_all = bool(getattr(model, "computes_all", False))
+        self.optimizer = self.new_optimizer()
+        self.grouper = None
+        self.rule: GroupingRule | None = getattr(model, "rule", None)
+        if self.rule is not None:
+            self.grouper = Grouper(inputs.graph, self.rule, inputs.num_classes)
+        start = Grouping.start(inputs.num_nodes)
+        self.state = State(grouping=start, best_grouping=start)
+
+    def run(
+        self, after_epoch: Callable[[Record], None] | None = None, *, keeps_weights: bool = False
+    ) -> State:
+        """Train until the end, from wherever the state is; torch's random state stays as it was.
+
+        Args:
+            after_epoch: Called with the record of every epoch, when the state is up to date.
+            keeps_weights: Promise that ``after_epoch`` does not change the model, so that products
+                of an evaluation can be used again in the training pass after it.
+        """
+        devices = [self.inputs.device] if self.inputs.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            self._run(after_epoch, share=after_epoch is None or keeps_weights)
+        self.model.load_state_dict(self.state.best_weights)
+        return self.state
+
+    def _run(self, after_epoch: Callable[[Record], None] | None, *, share: bool) -> None:
+        sharing: Callable[[bool], None] = getattr(self.model, "share_products", lambda _: None)
+        sharing(share)  # the weights' changes are counted in _step
+        try:
+            while not self.finished:
+                record = self.epoch()
+                if after_epoch is not None:
+                    after_epoch(record)
+        finally:
+            sharing(False)
+
+    def new_optimizer(self) -> EagerAdam:
+        """Adam as a stage of training begins with it."""
+        config = self.config
+        return EagerAdam(
+            parameter_groups(self.model, config.weight_decay),
+            lr=config.learning_rate,
+            fused=self.inputs.device.type in ("cpu", "cuda"),
+        )
+
+    @property
+    def finished(self) -> bool:
+        """Whether all epochs of the last stage are done, or patience has run out."""
+        return self.state.phase == len(self.phases) - 1 and self._phase_is_over
+
+    @property
+    def _phase_is_over(self) -> bool:
+        state = self.state
+        phase, done = self.phases[state.phase], state.epoch - state.phase_start
+        waited = state.epoch - 1 - max(state.best_epoch, state.phase_start - 1)
+        return done >= phase.epochs or (done > 0 and waited >= phase.patience)
+
+    def _begin_phase(self) -> None:
+        """Go on to the next stage, from the best weights of the one before."""
+        state = self.state
+        if state.phase >= 0 and self.phases[state.phase].keeps_best:
+            self.model.load_state_dict(state.best_weights)
+        state.phase, state.phase_start = state.phase + 1, state.epoch
+        if not self.phases[state.phase].beats_earlier:
+            state.best_accuracy, state.best_epoch, state.best_weights = -1.0, -1, {}
+        state.mean_weights = {}
+        labels = self.inputs.labels.index_select(0, self.train)
+        self._seed_torch(_PHASE_PLACE)
+        self.model.eval()
+        begin_phase(self.model, state.phase, self.inputs, self.train, labels)
+        increment_version(list(self.model.parameters()))
+        self.optimizer = self.new_optimizer()
+
+    def epoch(self) -> Record:
+        """One training step, one validation, and new groups if validation reached a new high."""
+        state = self.state
+        if state.phase < 0 or self._phase_is_over:
+            self._begin_phase()
+        record: Record = {"epoch": state.epoch, **self._step()}
+        with weights_in_force(self.model, state.mean_weights):
+            self._judge(record)
+        state.epoch += 1
+        return record
+
+    def _judge(self, record: Record) -> None:
+        """Validate, and keep the weights and regroup the nodes on a new high."""
+        state = self.state
+        everyone = self.logits(state.grouping) if self._computes_all else None
+        if everyone is None:
+            record |= self._validation(self.logits(state.grouping, self.val))
+        else:
+            record |= self._validation(everyone.index_select(0, self.val))
+        if len(self.phases) > 1:
+            record["phase"] = self.phases[state.phase].name
+        record["test_accuracy"] = None  # looked at where the model is, and nowhere else
+        if self.grouper is not None:
+            record |= self._groups_in_force()
+        if record["val_accuracy"] > state.best_accuracy:
+            logits = self.logits(state.grouping) if everyone is None else everyone
+            self._require_finite(bool(logits.isfinite().all()), "the logits are not finite")
+            if len(self.test):
+                record["test_accuracy"] = self._share_right(logits[self.test], self.test)
+            state.best_accuracy, state.best_epoch = record["val_accuracy"], state.epoch
+            state.best_grouping = state.grouping
+            state.best_weights = copied(self.model.state_dict(), state.best_weights)
+            if self.grouper is not None:
+                state.grouping = self.grouper(self._pseudo_labels(logits))
+
+    def _step(self) -> Record:
+        """One step of Adam on the cross-entropy of the training nodes."""
+        key = self._seed_torch(_TORCH_PLACE)
+        self.model.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        logits = self.model(self.inputs, self._group(self.state.grouping), key, self.train)
+        labels = self.inputs.labels.index_select(0, self.train)
+        loss = with_extra_loss(self.model, cross_entropy(logits, labels), self.train, labels)
+        loss.backward()
+        self.optimizer.step()
+        increment_version(list(self.model.parameters()))
+        value = float(loss.detach())
+        self._require_finite(math.isfinite(value), f"the loss is {value}")
+        self._average()
+        return {"loss": value, "train_accuracy": self._share_right(logits, self.train)}
+
+    def _average(self) -> None:
+        state, decay = self.state, self.config.averaging
+        if decay:
+            steps = state.epoch - state.phase_start
+            state.mean_weights = averaged_step(state.mean_weights, self.model, decay, steps)
+
+    def _seed_torch(self, place: int) -> DropoutKey:
+        """Seed torch for layers that draw numbers themselves, so that resumed runs repeat them."""
+        key = DropoutKey(self.config.seed, self.state.epoch)
+        seed = key.at(place) >> 1
+        if self.inputs.device.type == "cpu":
+            torch.default_generator.manual_seed(seed)  # without a look at every other device
+        else:
+            torch.manual_seed(seed)
+        return key
+
+    def _validation(self, logits: torch.Tensor) -> Record:
+        """Accuracy and loss of the validation nodes."""
+        loss = cross_entropy(logits, self.inputs.labels.index_select(0, self.val))
+        value = float(loss)
+        return {
+            "val_accuracy": self._share_right(logits, self.val),
+            "val_loss": value if math.isfinite(value) else None,
+        }
+
+    @torch.no_grad()
+    def logits(self, grouping: Grouping, nodes: torch.Tensor | None = None) -> torch.Tensor:
+        """Logits of the given nodes, or of all, with the given groups and without dropout."""
+        self.model.eval()
+        logits = self.model(self.inputs, self._group(grouping), None, nodes)
+        return logits if self.correction is None else self.correction(logits, nodes)
+
+    def _group(self, grouping: Grouping) -> torch.Tensor:
+        return grouping.group.to(self.inputs.device)
+
+    def _pseudo_labels(self, logits: torch.Tensor) -> torch.Tensor:
+        """Predictions of all nodes; labels of training nodes where the rule wants them."""
+        labels = logits.argmax(1)
+        if self.rule is not None and self.rule.known_labels:
+            labels[self.train] = self.inputs.labels[self.train]
+        return labels
+
+    def _groups_in_force(self) -> Record:
+        grouping, thresholds = (
+            self.state.grouping,
+            () if self.rule is None else self.rule.thresholds,
+        )
+        sizes = torch.bincount(grouping.group, minlength=len(thresholds) + 1)
+        record: Record = {
+            "mean_nc": float(grouping.confusion.mean()),
+            "group_sizes": sizes.tolist(),
+        }
+        alpha = getattr(self.model, "alpha", None)
+        if alpha is not None:
+            record["alpha"] = [float(a) for a in alpha.detach()]
+            finite = all(math.isfinite(a) for a in record["alpha"])
+            self._require_finite(finite, "the weights are not finite")
+        return record
+
+    def _require_finite(self, holds: bool, what: str) -> None:
+        if not holds:
+            raise TrainingError(
+                f"{what} in epoch {self.state.epoch}; lower learning_rate, or look for huge values "
+                "in the features."
+            )
+
+    def _share_right(self, logits: torch.Tensor, nodes: torch.Tensor) -> float:
+        right = logits.argmax(1) == self.inputs.labels.index_select(0, nodes)
+        return int(right.sum()) / len(nodes)
