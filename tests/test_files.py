@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
 
-from ncgnn._io import atomic_write, make_durable, sha256_of_file, write_text
+from ncgnn._io import (
+    atomic_write,
+    is_locked,
+    locked,
+    make_durable,
+    sha256_of_file,
+    take_lock,
+    write_text,
+)
 
 
 def names(folder):
@@ -147,3 +157,43 @@ def test_checksum(tmp_path):
     (tmp_path / "data").write_bytes(content)
     assert sha256_of_file(tmp_path / "data") == hashlib.sha256(content).hexdigest()
     assert sha256_of_file(str(tmp_path / "data")) == hashlib.sha256(content).hexdigest()
+
+
+def test_a_lock_keeps_others_out_until_its_process_is_killed(tmp_path):
+    path = tmp_path / "a" / ".lock"
+    assert not is_locked(path)
+    assert not path.exists(), "asking must write nothing"
+    program = "import sys; from pathlib import Path; from ncgnn._io import take_lock\n"
+    program += "lock = take_lock(Path(sys.argv[1])); print('locked', flush=True); input()"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", program, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout.readline() == "locked\n"
+    assert is_locked(path)
+    assert take_lock(path, wait=False) is None
+    holder.kill()
+    holder.communicate()
+    assert not is_locked(path)
+    lock = take_lock(path, wait=False)
+    assert lock is not None
+    assert is_locked(path)
+    lock.release()
+    assert not is_locked(path)
+
+
+def test_a_lock_is_waited_for(tmp_path):
+    lock, entered = take_lock(tmp_path / ".lock"), threading.Event()
+
+    def enter():
+        with locked(tmp_path / ".lock"):
+            entered.set()
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    assert not entered.wait(0.1)
+    lock.release()
+    assert entered.wait(10)
+    thread.join()

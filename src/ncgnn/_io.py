@@ -1,19 +1,16 @@
-"""Locks between processes, which the operating system lets go of when one of them dies.
-
-Writing files so that nobody ever sees half of one.
-"""
+"""Files that appear whole or not at all, and locks that die with their process."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 from uuid import uuid4
+
+from filelock import FileLock, Timeout
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -84,52 +81,42 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
+def take_lock(path: Path, *, wait: bool = True) -> FileLock | None:
+    """Lock a file until the lock is released or this process ends, however it ends.
+
+    Returns:
+        The lock; None, without waiting, if another process has it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path, thread_local=False)
+    try:
+        lock.acquire(blocking=wait, poll_interval=0.02)
+    except Timeout:
+        return None
+    return lock
+
+
 @contextmanager
 def locked(path: Path) -> Generator[None]:
-    """Keep other processes out of the block by a file that is locked; wait for those within."""
-    handle = take_lock(path)
+    """Wait for the lock of a file, and keep other processes out of the block."""
+    lock = take_lock(path)
     try:
         yield
     finally:
-        if handle is not None:
-            handle.close()
-
-
-def take_lock(path: Path, *, wait: bool = True) -> IO[str] | None:
-    """Lock a file until the handle is closed or this process ends, however it ends.
-
-    Returns:
-        The handle; None, without waiting, if another process has the lock.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = path.open("a")
-    while not _locked(handle, wait):
-        if not wait:
-            handle.close()
-            return None
-        time.sleep(0.02)
-    return handle
+        if lock is not None:
+            lock.release()
 
 
 def is_locked(path: Path) -> bool:
     """Whether some process has locked a file; nothing is written."""
+    lock = FileLock(path, thread_local=False)
     try:
-        with path.open("r+" if sys.platform == "win32" else "r") as handle:
-            return not _locked(handle, wait=False)
-    except OSError:  # there is none, or it is not ours to look at
+        if not path.is_file():
+            return False
+        lock.acquire(blocking=False)
+    except Timeout:
+        return True
+    except OSError:  # it is not ours to look at
         return False
-
-
-def _locked(handle: IO[str], wait: bool) -> bool:
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
+    lock.release()
+    return False

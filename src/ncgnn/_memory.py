@@ -1,10 +1,12 @@
-"""How much memory there is, and keeping what was freed."""
+"""How much memory is available, and keeping what was freed."""
 
 from __future__ import annotations
 
-import os
+import ctypes
 import sys
 from pathlib import Path
+
+import psutil
 
 _GIB = 2**30
 # Limits of a container, and what it uses: version 2 of control groups, then version 1.
@@ -29,8 +31,6 @@ def keep_freed_memory() -> bool:
     """
     if not sys.platform.startswith("linux"):
         return False
-    import ctypes
-
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):
@@ -39,38 +39,22 @@ def keep_freed_memory() -> bool:
     return all(bool(mallopt(name, value)) for name, value in settings)
 
 
-def available_gib(root: Path = Path("/")) -> float:
+def available_gib(groups: Path = Path("/sys/fs/cgroup")) -> float:
     """GiB that this process can still get: what is free, and what its container leaves it.
 
-    Where the system does not say, it is all the memory of the machine, or no limit at all.
-
     Args:
-        root: Where the files of the system are.
+        groups: Folder of the system's control groups.
     """
-    known = [_free_gib(root), *(_left_gib(root / "sys/fs/cgroup", *names) for names in _GROUPS)]
-    found = [gib for gib in known if gib is not None]
-    return min(found) if found else _physical_gib()
+    left = [_left_in_group(groups / limit, groups / used) for limit, used in _GROUPS]
+    return (
+        min([psutil.virtual_memory().available, *(one for one in left if one is not None)]) / _GIB
+    )
 
 
-def _free_gib(root: Path) -> float | None:
+def _left_in_group(limit: Path, used: Path) -> int | None:
+    """Bytes that a control group may still take; None if it has no limit."""
     try:
-        lines = (root / "proc/meminfo").read_text().splitlines()
+        most, now = limit.read_text().strip(), used.read_text().strip()
     except OSError:
         return None
-    words = next((line.split() for line in lines if line.startswith("MemAvailable:")), None)
-    return None if words is None else int(words[1]) * 1024 / _GIB
-
-
-def _left_gib(folder: Path, limit: str, used: str) -> float | None:
-    try:
-        most, now = ((folder / name).read_text().strip() for name in (limit, used))
-    except OSError:
-        return None
-    return max(0, int(most) - int(now)) / _GIB if most.isdigit() and now.isdigit() else None
-
-
-def _physical_gib() -> float:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
-    except (AttributeError, OSError, ValueError):
-        return float("inf")
+    return max(0, int(most) - int(now)) if most.isdigit() and now.isdigit() else None

@@ -357,11 +357,13 @@ class RunFolder:
     @contextmanager
     def lock(self) -> Generator[None]:
         """Keep other processes out; the operating system lets go if this one dies."""
-        handle = take_lock(self / ".lock", wait=False)
-        if handle is None:
+        lock = take_lock(self / ".lock", wait=False)
+        if lock is None:
             raise RunInUseError(f"another process is working on {self.path}.")
-        with handle:
+        try:
             yield
+        finally:
+            lock.release()
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
 
+    from filelock import FileLock
     from optuna import Study
     from optuna.storages import BaseStorage
     from optuna.trial import FrozenTrial
@@ -77,7 +78,7 @@ class JournalLock:
 
     def __init__(self, journal: Path) -> None:
         self._journal = journal
-        self._handle: IO[str] | None = None
+        self._handle: FileLock | None = None
 
     def acquire(self) -> bool:
         """Wait for the lock."""
@@ -89,7 +90,7 @@ class JournalLock:
     def release(self) -> None:
         """Let go of the lock."""
         if self._handle is not None:
-            self._handle.close()
+            self._handle.release()
             self._handle = None
 
 
@@ -568,7 +569,7 @@ class TakenTrial:
         """Let go of it; an end that was not told makes others see that it is abandoned."""
         self._ended.set()
         if self._lock is not None:
-            self._lock.close()
+            self._lock.release()
             self._lock = None
             self._place.lock_of(self.number).unlink(missing_ok=True)
 
@@ -736,7 +737,7 @@ class TuningStudy:
         lock = take_lock(self.place.lock_of(trial.number), wait=False)
         if lock is None:
             return False
-        lock.close()
+        lock.release()
         self.place.lock_of(trial.number).unlink(missing_ok=True)
         # It may have ended between the two looks; its process tells so before it lets go.
         return self.trials()[trial.number].state == TrialState.RUNNING
