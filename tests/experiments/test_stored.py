@@ -23,7 +23,6 @@ from ncgnn.experiments import (
     sweep,
     write_stored,
 )
-from ncgnn.graph.graph import fingerprint
 from ncgnn.nn import model_names
 from ncgnn.training import RunResult, train_run
 
@@ -116,7 +115,7 @@ def test_of_two_graphs_the_one_at_hand_counts(tmp_path):
     assert len({record.graph for record in records}) == 2
     assert not problems
     fitting, others = of_this_graph(records, [config])
-    assert [record.graph for record in fitting] == [fingerprint(graphs[1])[:10]]
+    assert [record.graph for record in fitting] == [graphs[1].fingerprint[:10]]
     assert not others
     assert len(results_table(records)) == 2
     kept = tmp_path / "kept.jsonl"
@@ -180,7 +179,7 @@ def test_records_of_another_graph_are_told_apart(tmp_path):
     assert not file.exists()
     assert unknown.name not in {record.name for record in fitting}
     # The split may be the same on a graph with other edges.
-    same, other = replace(right, graph=fingerprint(ncgnn.load("digits"))[:10]), "0123456789"
+    same, other = replace(right, graph=ncgnn.load("digits").fingerprint[:10]), "0123456789"
     assert of_this_graph([same], configs, tmp_path) == ([same], [])
     assert of_this_graph([replace(right, graph=other)], configs, tmp_path) == ([], [right.name])
 
@@ -188,5 +187,5 @@ def test_records_of_another_graph_are_told_apart(tmp_path):
 def test_a_record_tells_its_graph(tmp_path):
     (run,) = sweep(tiny_cells(["mlp"], (0,), epochs=2), tmp_path).runs
     (record,) = as_records([run])
-    assert record.graph == fingerprint(ncgnn.load("digits"))[:10]
+    assert record.graph == ncgnn.load("digits").fingerprint[:10]
     assert len(record.code) == 10

@@ -16,7 +16,6 @@ import ncgnn
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning
 from ncgnn.experiments import finished_runs, grid, sweep
 from ncgnn.experiments.sweeps import Cell, failed, work
-from ncgnn.graph.graph import fingerprint
 from ncgnn.training import train_run
 
 
@@ -333,7 +332,7 @@ def test_a_cell_that_cannot_be_written_leaves_the_others_alone(tmp_path):
 def test_a_worker_with_another_graph_refuses(tmp_path):
     (config,) = tiny_cells(["mlp"], (0,))
     graph = ncgnn.load("digits")
-    hashes = (fingerprint(graph), ncgnn.make_split(graph, "stratified", 0).sha256)
+    hashes = (graph.fingerprint, ncgnn.make_split(graph, "stratified", 0).sha256)
     for wrong in (("other", hashes[1]), (hashes[0], "other")):
         outcome = work(Cell(config, tmp_path, None, 1, *wrong))
         assert outcome.state == "failed"

@@ -69,7 +69,7 @@ def test_names_that_look_alike_are_refused():
 
 @pytest.mark.parametrize(
     "labels",
-    [[1, 0, None], [np.int64(1), np.int32(0), None], [1, 0, -1], [1, 0, float("nan")]],
+    [[1, 0, None], [np.int64(1), np.int32(0), None], [1, 0, -1], [1, 0, float("nan")], [1, 0, ""]],
 )
 def test_whole_numbers_are_classes(labels):
     graph = Graph.from_networkx(labelled(nx.path_graph(3), labels))

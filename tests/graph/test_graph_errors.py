@@ -85,10 +85,8 @@ MISTAKES = {
     "one label": (lambda: build(labels=0), "labels"),
     "one label in an array": (lambda: build(labels=np.array(0)), "labels"),
     "parts of classes": (lambda: build(labels=[0.5, 1.0, 1.0]), "labels have type float64"),
-    "undefined labels": (lambda: build(labels=[0.0, np.nan, 1.0]), "labels have type float64"),
     "infinite labels": (lambda: build(labels=[0.0, np.inf, 1.0]), "labels have type float64"),
     "names as labels": (lambda: build(labels=["a", "b", "b"]), "labels have type"),
-    "missing labels": (lambda: build(labels=[0, None, 1]), "labels have type"),
     "one-hot labels": (lambda: build(labels=np.eye(3)), r"labels have shape \[3, 3\].*argmax"),
     "label below -1": (lambda: build(labels=[0, -2, 1]), "labels contain -2"),
     "label beyond the classes": (
@@ -191,3 +189,27 @@ def test_the_number_of_bad_features_is_told():
 def test_labels_are_needed_unless_told_otherwise():
     assert build(labels=None, require_labels=False).num_unlabelled == 3
     assert build(labels=[-1, -1, -1], require_labels=False).num_classes == 0
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [0, None, 1],
+        [0, "", 1],
+        [0, float("nan"), 1],
+        np.array([0, np.nan, 1], dtype=np.float32),
+        np.array([0, np.nan, 1], dtype=object),
+        torch.tensor([0, torch.nan, 1]),
+    ],
+)
+def test_none_nan_and_empty_mean_unlabelled(labels):
+    if isinstance(labels, list):
+        labels = np.array(labels, dtype=object)
+    graph = build(labels=labels)
+    assert graph.labels.tolist() == [0, -1, 1]
+    assert graph.labels.dtype == np.int64
+    assert graph.with_labels(labels).labels.tolist() == [0, -1, 1]
+
+
+def test_labels_may_be_lists_with_gaps():
+    assert build(labels=[0, None, 1]).labels.tolist() == [0, -1, 1]

@@ -238,7 +238,6 @@ def of_this_graph(
     tell their graph, the split says whether it is the same.
     """
     from ncgnn.data import load, make_split
-    from ncgnn.graph import fingerprint
 
     kept: dict[str, list[Record]] = {}
     for record in records:
@@ -249,7 +248,7 @@ def of_this_graph(
     for dataset in dict.fromkeys(config.data.dataset for config in wanted):
         try:
             graph = load(dataset, data_dir, download=False)
-            graph_sha256 = fingerprint(graph)
+            graph_sha256 = graph.fingerprint
         except DataNotFoundError:
             graph, graph_sha256 = None, ""
         for config in (config for config in wanted if config.data.dataset == dataset):

@@ -217,10 +217,9 @@ def _checked_graph(cell: Cell) -> Graph:
 @lru_cache(maxsize=2)
 def _graph(dataset: str, data_dir: Path | None) -> tuple[Graph, str]:
     from ncgnn.data import load
-    from ncgnn.graph import fingerprint
 
     graph = load(dataset, data_dir)
-    return graph, fingerprint(graph)
+    return graph, graph.fingerprint
 
 
 EngineName = Literal["local", "ray"]
@@ -376,7 +375,6 @@ def cells_of(
     of it, and any device will do.
     """
     from ncgnn.data import load
-    from ncgnn.graph import fingerprint
     from ncgnn.training import trainable_split
 
     place = None if data_dir is None else Path(data_dir).expanduser().resolve()
@@ -392,7 +390,7 @@ def cells_of(
             if download:
                 raise
             continue
-        hashes[dataset] = fingerprint(graph)
+        hashes[dataset] = graph.fingerprint
         mine = [config for config in configs if config.data.dataset == dataset]
         for key in dict.fromkeys(_split_of(config) for config in mine):
             splits[key] = trainable_split(graph, *key).sha256

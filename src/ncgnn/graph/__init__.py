@@ -1,21 +1,40 @@
-"""The graph container and its sparse kernels.
+"""The graph container, the door for other forms of graphs, and the checks of all input.
 
-``Graph`` needs numpy and scipy only; the torch kernels live in :mod:`ncgnn.graph.sparse`.
+It needs numpy and scipy only.
 """
 
-from ncgnn.graph.checks import check_class_count, check_labels, check_some_labelled, whole_number
-from ncgnn.graph.convert import GraphLike, as_graph, to_numpy
-from ncgnn.graph.graph import Graph, compact_classes, fingerprint
+from ncgnn.graph.checks import (
+    check_class_count,
+    check_class_names,
+    check_csr,
+    check_edges,
+    check_features,
+    check_labels,
+    check_node_ids,
+    check_nodes,
+    check_shipped_splits,
+    check_some_labelled,
+    to_numpy,
+    whole_number,
+)
+from ncgnn.graph.graph import Graph, GraphFields, GraphLike, as_graph, compact_classes
 
 __all__ = [
     "Graph",
+    "GraphFields",
     "GraphLike",
     "as_graph",
     "check_class_count",
+    "check_class_names",
+    "check_csr",
+    "check_edges",
+    "check_features",
     "check_labels",
+    "check_node_ids",
+    "check_nodes",
+    "check_shipped_splits",
     "check_some_labelled",
     "compact_classes",
-    "fingerprint",
     "to_numpy",
     "whole_number",
 ]

@@ -1,11 +1,13 @@
-"""Checks at the door: each mistake gets one error that names the field and the remedy.
+"""The only validator of labels, edges, CSR arrays, features and whole numbers.
 
-Reading arrays in whatever form a user holds them.
+Each mistake gets one error that names the field and the remedy. Arrays are taken in whatever form a
+user holds them: lists, numpy arrays, tensors on any device, scipy and torch sparse matrices.
 """
 
 from __future__ import annotations
 
 import warnings
+from contextlib import contextmanager
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +15,18 @@ import numpy as np
 
 from ncgnn.errors import InputError, NcgnnWarning
 
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
 
-def to_numpy(values: Any, field: str = "the input") -> np.ndarray[Any, Any]:
+    from numpy.typing import ArrayLike, NDArray
+    from scipy.sparse import csr_array
+
+    Features = csr_array[Any] | NDArray[Any]
+
+_LARGEST_CLASS = (1 << 24) - 1
+
+
+def to_numpy(values: Any, field: str = "the input") -> NDArray[Any]:
     """An array of a tensor on any device, a list, or anything else that numpy takes."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
@@ -27,7 +39,32 @@ def to_numpy(values: Any, field: str = "the input") -> np.ndarray[Any, Any]:
         raise InputError(f"{field} cannot be read as an array from {kind}: {error}.") from error
 
 
-def whole_number(value: Any, field: str, least: int, most: int) -> int:
+def is_scipy_sparse(value: object) -> bool:
+    """Whether a value is a scipy sparse matrix or array of any format."""
+    from scipy.sparse import issparse
+
+    return issparse(value)
+
+
+def scipy_from_torch(tensor: Any) -> csr_array[Any]:
+    """A torch sparse tensor of any layout as a scipy CSR matrix."""
+    from scipy.sparse import csr_array
+
+    with quiet_about_sparse_tensors():
+        pairs = tensor.detach().cpu().to_sparse_coo().coalesce()
+    rows, columns = pairs.indices().numpy()
+    return csr_array((pairs.values().numpy(), (rows, columns)), shape=tuple(tensor.shape))
+
+
+@contextmanager
+def quiet_about_sparse_tensors() -> Generator[None]:
+    """Silence torch's remarks that sparse tensors are new and not checked by default."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse")
+        yield
+
+
+def whole_number(value: Any, field: str, least: int = 0, most: int = 2**63 - 1) -> int:
     """A whole number within bounds."""
     try:
         number = index(value)
@@ -38,107 +75,133 @@ def whole_number(value: Any, field: str, least: int, most: int) -> int:
     return number
 
 
-def is_scipy_sparse(value: object) -> bool:
-    """Whether ``value`` is a scipy sparse matrix or array of any format."""
-    from scipy.sparse import issparse
-
-    return issparse(value)
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-    from scipy.sparse import csr_array
-
-    Features = csr_array[Any] | NDArray[Any]
-
-_LARGEST_CLASS = (1 << 24) - 1
-
-
-def check_node_count(num_nodes: int) -> int:
-    """A graph has at least one node."""
-    if num_nodes < 1:
-        raise InputError("the graph is empty: it has no nodes.")
-    return num_nodes
-
-
-def check_edges(edge_index: NDArray[Any]) -> NDArray[Any]:
+def check_edges(edge_index: Any) -> NDArray[Any]:
     """Edges are an integer array [2, E]."""
-    if edge_index.ndim != 2 or edge_index.shape[0] != 2:
+    edges = to_numpy(edge_index, "edge_index")
+    if edges.ndim != 2 or edges.shape[0] != 2:
         raise InputError(
-            f"edge_index has shape {list(edge_index.shape)}; expected [2, E], "
+            f"edge_index has shape {list(edges.shape)}; expected [2, E], "
             "row 0 the sources and row 1 the targets."
         )
-    if edge_index.shape[1] and not np.issubdtype(edge_index.dtype, np.integer):
-        raise InputError(f"edge_index has type {edge_index.dtype}; expected integers.")
-    return edge_index
+    if edges.shape[1] and not np.issubdtype(edges.dtype, np.integer):
+        raise InputError(f"edge_index has type {edges.dtype}; expected integers.")
+    return edges
 
 
-def check_csr(indptr: NDArray[Any], indices: NDArray[Any]) -> int:
-    """CSR arrays describe a square matrix; returns its number of rows."""
-    for field, array in (("indptr", indptr), ("indices", indices)):
+def check_csr(
+    indptr: NDArray[Any], indices: NDArray[Any], num_columns: int | None = None, field: str = ""
+) -> int:
+    """CSR arrays are consistent.
+
+    Args:
+        indptr: Row starts.
+        indices: Column of each entry.
+        num_columns: Number of columns; by default as many as rows, the nodes of a graph.
+        field: Put before the names ``indptr`` and ``indices`` in errors.
+
+    Returns:
+        The number of rows.
+    """
+    for name, array in (("indptr", indptr), ("indices", indices)):
         if array.size and not np.issubdtype(array.dtype, np.integer):
-            raise InputError(f"{field} has type {array.dtype}; expected integers.")
+            raise InputError(f"{field}{name} has type {array.dtype}; expected integers.")
     if indptr.ndim != 1 or indices.ndim != 1 or len(indptr) < 1:
         raise InputError(
-            "indptr and indices must be vectors, indptr with one entry more than nodes."
+            f"{field}indptr and {field}indices must be vectors, indptr with one entry more than "
+            "rows."
         )
     if indptr[0] != 0 or indptr[-1] != len(indices) or np.any(indptr[1:] < indptr[:-1]):
         raise InputError(
-            f"indptr must rise from 0 to the length of indices, {len(indices)}; "
+            f"{field}indptr must rise from 0 to the length of {field}indices, {len(indices)}; "
             f"it goes from {indptr[0]} to {indptr[-1]}."
         )
-    check_range("indices", indices, len(indptr) - 1)
-    return len(indptr) - 1
-
-
-def check_range(field: str, values: NDArray[Any], num_nodes: int) -> None:
-    """Node numbers lie between 0 and the number of nodes."""
-    if values.size == 0:
-        return
-    low, high = int(values.min()), int(values.max())
-    if low < 0 or high >= num_nodes:
-        wrong = low if low < 0 else high
+    num_rows = len(indptr) - 1
+    if num_columns is None:
+        check_nodes(indices, f"{field}indices", num_rows)
+    elif indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < num_columns:
+        wrong = int(indices.min()) if int(indices.min()) < 0 else int(indices.max())
         raise InputError(
-            f"{field} names node {wrong}, but the graph has {num_nodes} nodes "
+            f"{field}indices names column {wrong}, but there are {num_columns} columns "
+            f"(0 to {num_columns - 1}); correct the indices or the shape."
+        )
+    return num_rows
+
+
+def check_nodes(nodes: NDArray[Any], field: str, num_nodes: int) -> None:
+    """Node numbers lie between 0 and the number of nodes."""
+    if nodes.size == 0:
+        return
+    low, high = int(nodes.min()), int(nodes.max())
+    if low < 0 or high >= num_nodes:
+        raise InputError(
+            f"{field} names node {low if low < 0 else high}, but the graph has {num_nodes} nodes "
             f"(0 to {num_nodes - 1}); correct the edges or the number of nodes."
         )
 
 
-def check_labels(labels: ArrayLike, num_nodes: int) -> NDArray[np.int64]:
-    """Labels are one integer per node, -1 for unlabelled."""
-    array = to_numpy(labels, "labels")
+def check_labels(
+    labels: ArrayLike, num_nodes: int | None = None, field: str = "labels"
+) -> NDArray[np.int64]:
+    """Labels are one class number per node; -1, NaN, None and an empty text mean unlabelled.
+
+    Args:
+        labels: Class per node, in any form.
+        num_nodes: Number of nodes; by default as many as there are labels.
+        field: Name in errors.
+
+    Returns:
+        A new int64 array [n], -1 for every unlabelled node.
+    """
+    array = to_numpy(labels, field)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim == 2:
         raise InputError(
-            f"labels have shape {list(array.shape)}; expected one class per node, "
+            f"{field} have shape {list(array.shape)}; expected one class per node, "
             "so take the argmax of one-hot rows first (several labels per node are not supported)."
         )
-    if array.ndim != 1 or len(array) != num_nodes:
+    if array.ndim != 1 or (num_nodes is not None and len(array) != num_nodes):
+        nodes = "n" if num_nodes is None else num_nodes
         raise InputError(
-            f"labels have shape {list(array.shape)}, but the graph has {num_nodes} nodes; "
+            f"{field} have shape {list(array.shape)}, but the graph has {nodes} nodes; "
             "give one label per node, -1 where there is none."
         )
-    if not np.issubdtype(array.dtype, np.integer):
-        whole = np.zeros(len(array), dtype=bool)
-        if np.issubdtype(array.dtype, np.floating):
-            whole = np.isfinite(array) & (array == np.floor(array))
-        if not whole.all():
-            raise InputError(
-                f"labels have type {array.dtype}; expected whole class numbers 0, 1, …, "
-                "with -1 for unlabelled nodes."
-            )
-    if array.min() < -1:
-        raise InputError(f"labels contain {array.min()}; only -1 (unlabelled) may be negative.")
-    if array.max() > _LARGEST_CLASS:
-        raise InputError(f"labels contain {array.max()}; number the classes from 0 on.")
+    if array.dtype == object:
+        array = np.array([-1 if is_missing(value) else value for value in array.tolist()])
+    if np.issubdtype(array.dtype, np.floating):
+        array = np.where(np.isnan(array), -1, array)
+    whole = np.issubdtype(array.dtype, np.integer) or (
+        np.issubdtype(array.dtype, np.floating)
+        and bool((np.isfinite(array) & (array == np.floor(array))).all())
+    )
+    if not whole:
+        raise InputError(
+            f"{field} have type {array.dtype}; expected whole class numbers 0, 1, …, "
+            "with -1 for unlabelled nodes."
+        )
+    if array.size and array.min() < -1:
+        raise InputError(f"{field} contain {array.min()}; only -1 (unlabelled) may be negative.")
+    if array.size and array.max() > _LARGEST_CLASS:
+        raise InputError(f"{field} contain {array.max()}; number the classes from 0 on.")
     return array.astype(np.int64)
 
 
+def is_missing(label: Any) -> bool:
+    """Whether a label says that there is none: None, NaN or an empty text."""
+    return label is None or label == "" or bool(label != label)  # NaN differs from itself
+
+
+def check_some_labelled(labels: NDArray[np.int64]) -> None:
+    """At least one node has a label."""
+    if labels.max() < 0:
+        raise InputError(
+            "the graph has no labels: give one class per node (y or labels=…), "
+            "-1 where it is unknown, with at least one known."
+        )
+
+
 def check_class_count(
-    labels: NDArray[np.int64], num_classes: int | None, class_names: Sequence[str] | None
+    labels: NDArray[np.int64], num_classes: int | None, class_names: Sequence[str] | None = None
 ) -> int:
     """The number of classes covers every label and fits the class names."""
     found = int(labels.max()) + 1
@@ -170,44 +233,57 @@ def warn_about_gaps(labels: NDArray[np.int64]) -> None:
         )
 
 
-def check_some_labelled(labels: NDArray[np.int64]) -> None:
-    """At least one node has a label."""
-    if labels.max() < 0:
-        raise InputError(
-            "the graph has no labels: give one class per node (y or labels=…), "
-            "-1 where it is unknown, with at least one known."
-        )
+def check_features(features: Any, num_nodes: int) -> Features:
+    """Features are a finite numeric matrix with one row per node.
 
+    Returns:
+        A dense array, or CSR with sorted columns and no stored zeros; float32 or float64. Whole
+        numbers become float32 where that is exact.
+    """
+    from scipy.sparse import csr_array
 
-def check_features(features: Features, num_nodes: int) -> Features:
-    """Features are a finite numeric matrix with one row per node; integers become float32."""
-    if features.ndim != 2 or features.shape[0] != num_nodes:
+    if not is_scipy_sparse(features) and "sparse" in str(getattr(features, "layout", "")):
+        features = scipy_from_torch(features)
+    matrix: Any
+    if is_scipy_sparse(features):
+        matrix = csr_array(features, copy=True)
+        if matrix.dtype.kind in "biu":
+            matrix = matrix.astype(np.float64)  # repeated entries add up, which could overflow
+            matrix.sum_duplicates()
+            matrix.data = _floats(matrix.data.astype(np.int64))
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    else:
+        matrix = _floats(to_numpy(features, "features"))
+    if matrix.ndim != 2 or matrix.shape[0] != num_nodes:
         raise InputError(
-            f"features have shape {list(features.shape)}, but the graph has {num_nodes} nodes; "
+            f"features have shape {list(matrix.shape)}, but the graph has {num_nodes} nodes; "
             "give one row per node."
         )
-    if features.dtype.name not in ("float32", "float64"):
-        if not (np.issubdtype(features.dtype, np.number) or features.dtype == bool):
-            raise InputError(f"features have type {features.dtype}; expected numbers.")
-        if np.issubdtype(features.dtype, np.complexfloating):
+    if matrix.dtype.name not in ("float32", "float64"):
+        if not np.issubdtype(matrix.dtype, np.number):
+            raise InputError(f"features have type {matrix.dtype}; expected numbers.")
+        if np.issubdtype(matrix.dtype, np.complexfloating):
             raise InputError("features are complex numbers; give real ones.")
-        features = features.astype(np.float32)
-    values = features if isinstance(features, np.ndarray) else features.data
-    finite = np.isfinite(values)
+        matrix = matrix.astype(np.float32)
+    dense = isinstance(matrix, np.ndarray)
+    finite = np.isfinite(matrix if dense else matrix.data)
     if not finite.all():
-        where = np.argwhere(~finite)[0]
-        row = (
-            int(where[0]) if isinstance(features, np.ndarray) else _csr_row(features, int(where[0]))
-        )
+        first = int(np.argwhere(~finite)[0][0])
+        row = first if dense else int(np.searchsorted(matrix.indptr, first, side="right")) - 1
         raise InputError(
             f"features contain {int((~finite).sum())} NaN or infinite values, "
             f"the first in the row of node {row}; fill or drop them."
         )
-    return features
+    return matrix
 
 
-def _csr_row(matrix: csr_array[Any], position: int) -> int:
-    return int(np.searchsorted(matrix.indptr, position, side="right")) - 1
+def _floats(values: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers as float32 where that is exact, as float64 otherwise."""
+    if values.dtype.kind not in "biu":
+        return values
+    large = values.size > 0 and max(abs(int(values.min())), abs(int(values.max()))) > 1 << 24
+    return values.astype(np.float64 if large else np.float32)
 
 
 def check_node_ids(node_ids: Any, num_nodes: int) -> NDArray[Any]:
@@ -237,16 +313,17 @@ def check_shipped_splits(splits: Mapping[str, Any], num_nodes: int) -> dict[str,
     arrays = {key: to_numpy(value, key) for key, value in splits.items()}
     masks = {key: np.atleast_2d(array) for key, array in arrays.items() if key.endswith("_masks")}
     variants = max((len(mask) for mask in masks.values()), default=0)
-    for key, mask in masks.items():
-        if mask.dtype != bool or mask.shape not in ((variants, num_nodes), (1, num_nodes)):
+    for key, array in arrays.items():
+        mask = masks.get(key)
+        if mask is None:
+            if not np.issubdtype(array.dtype, np.integer):
+                raise InputError(f"{key} has type {array.dtype}; expected node numbers.")
+            check_nodes(array, key, num_nodes)
+        elif mask.dtype != bool or mask.shape not in ((variants, num_nodes), (1, num_nodes)):
             raise InputError(
                 f"{key} have shape {list(mask.shape)} and type {mask.dtype}; "
                 f"expected bool [variants, {num_nodes}]."
             )
-        arrays[key] = np.broadcast_to(mask, (variants, num_nodes))
-    for key, array in arrays.items():
-        if key not in masks and not np.issubdtype(array.dtype, np.integer):
-            raise InputError(f"{key} has type {array.dtype}; expected node numbers.")
-        if key not in masks:
-            check_range(key, array, num_nodes)
+        else:
+            arrays[key] = np.broadcast_to(mask, (variants, num_nodes))
     return arrays

@@ -1,9 +1,4 @@
-"""The immutable graph that everything else works on.
-
-Bringing edges and features into their canonical form.
-
-A hash of what a graph holds.
-"""
+"""The immutable graph that everything else works on, and the door for every other form of graph."""
 
 from __future__ import annotations
 
@@ -11,171 +6,84 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
 
 from ncgnn.errors import InputError
-from ncgnn.graph import checks as _validate
-from ncgnn.graph.checks import is_scipy_sparse, to_numpy, whole_number
+from ncgnn.graph.checks import (
+    check_class_count,
+    check_class_names,
+    check_csr,
+    check_edges,
+    check_features,
+    check_labels,
+    check_node_ids,
+    check_nodes,
+    check_shipped_splits,
+    check_some_labelled,
+    is_scipy_sparse,
+    to_numpy,
+    warn_about_gaps,
+    whole_number,
+)
+from ncgnn.graph.convert import read_networkx, read_pyg, write_pyg
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Unpack
 
     from numpy.typing import ArrayLike, NDArray
     from scipy.sparse import csr_array
 
+    from ncgnn.graph.checks import Features
 
-def count_nodes(edges: NDArray[Any], num_nodes: int | None, labels: Any, features: Any) -> int:
-    """Number of nodes: as given, else from labels or features, else from the edges."""
-    if num_nodes is not None:
-        return whole_number(num_nodes, "num_nodes", 0, np.iinfo(np.int64).max)
-    for name, sized in (("labels", labels), ("features", features)):
-        if sized is not None:
-            shape = sized.shape if hasattr(sized, "shape") else to_numpy(sized, name).shape
-            if not shape:
-                raise InputError(f"{name} are a single value; give one per node.")
-            return int(shape[0])
-    return int(edges.max()) + 1 if edges.size else 0
+#: A ``Graph``, a PyG ``Data``, a NetworkX graph, a scipy sparse matrix, or an edge index [2, E].
+GraphLike: TypeAlias = "Graph | Any"
 
 
-def csr_from_edges(edges: NDArray[Any], num_nodes: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """CSR over incoming edges of edges [2, E], rows sorted and repeated edges merged."""
-    from scipy.sparse import coo_array
+class GraphFields(TypedDict, total=False):
+    """What every constructor of :class:`Graph` takes besides the edges.
 
-    ones = np.ones(edges.shape[1], dtype=bool)
-    matrix = coo_array((ones, (edges[1], edges[0])), shape=(num_nodes, num_nodes)).tocsr()
-    return matrix.indptr, matrix.indices
+    Attributes:
+        labels: Class per node [n]; -1, NaN, None and an empty text mean unlabelled.
+        features: Array, tensor or sparse matrix [n, d].
+        num_classes: Number of classes; by default the largest label plus one.
+        node_ids: Identifier per node.
+        class_names: Name per class.
+        name: Name for tables and files.
+        origin: Where the graph came from.
+        shipped_splits: Published splits, by npz key.
+        self_loops: ``"keep"`` them (the default) or ``"drop"`` them. Metrics never count a node as
+            its own neighbor either way; models see what is kept.
+        require_labels: Whether a graph without any label is an error, as it is by default.
+    """
 
-
-def edges_of_scipy(adjacency: Any) -> NDArray[Any]:
-    """Edges [2, E] of a scipy matrix whose entry (i, j) is an edge from i to j; zeros are none."""
-    if not is_scipy_sparse(adjacency):
-        raise InputError(f"expected a scipy sparse matrix, got {type(adjacency).__name__}.")
-    if adjacency.shape[0] != adjacency.shape[1]:
-        raise InputError(f"the adjacency has shape {list(adjacency.shape)}; it must be square.")
-    entries = adjacency.tocoo()
-    return np.stack([entries.row, entries.col])[:, entries.data != 0]
-
-
-def canonical_csr(
-    indptr: NDArray[Any], indices: NDArray[Any], *, drop_self_loops: bool
-) -> tuple[NDArray[np.int64], NDArray[Any], int]:
-    """Sort the rows and merge repeated edges; returns row starts, sources and merged count."""
-    num_nodes = len(indptr) - 1
-    kind = np.int32 if num_nodes <= np.iinfo(np.int32).max else np.int64
-    starts, sources = indptr.astype(np.int64, copy=False), indices.astype(kind, copy=False)
-    duplicates = 0
-    if not _rows_rise(starts, sources):
-        starts, sources, duplicates = _sorted_and_merged(starts, sources)
-    if drop_self_loops:
-        rows = np.repeat(np.arange(num_nodes, dtype=kind), np.diff(starts))
-        kept = sources != rows
-        starts = np.concatenate([[0], np.cumsum(kept)])[starts]
-        sources = sources[kept]
-    return starts, sources, duplicates
-
-
-def _rows_rise(starts: NDArray[np.int64], sources: NDArray[Any]) -> bool:
-    """Whether every row is strictly increasing already."""
-    rises = sources[1:] > sources[:-1]
-    boundaries = starts[1:-1]
-    inside = boundaries[(boundaries > 0) & (boundaries < len(sources))] - 1
-    rises[inside] = True
-    return bool(rises.all())
-
-
-def _sorted_and_merged(
-    starts: NDArray[np.int64], sources: NDArray[Any]
-) -> tuple[NDArray[np.int64], NDArray[Any], int]:
-    from scipy.sparse import csr_array
-
-    shape = (len(starts) - 1, len(starts) - 1)
-    matrix = csr_array(
-        (np.ones(len(sources), dtype=bool), sources.copy(), starts.copy()), shape=shape
-    )
-    matrix.sum_duplicates()
-    merged = len(sources) - matrix.nnz
-    return matrix.indptr.astype(np.int64), matrix.indices.astype(sources.dtype), merged
-
-
-def canonical_features(features: Any) -> csr_array[Any] | NDArray[Any]:
-    """Features as a dense array or as CSR with sorted columns and no stored zeros."""
-    from scipy.sparse import csr_array
-
-    if (
-        not is_scipy_sparse(features)
-        and hasattr(features, "layout")
-        and "sparse" in str(features.layout)
-    ):
-        from ncgnn.graph.convert import scipy_of_torch
-
-        features = scipy_of_torch(features)
-    if not is_scipy_sparse(features):
-        return _floats(to_numpy(features, "features"))
-    matrix = csr_array(features, copy=True)
-    if matrix.dtype.kind in "biu":
-        matrix = matrix.astype(np.float64)  # repeated entries are added up, which could overflow
-        matrix.sum_duplicates()
-        matrix.data = _floats(matrix.data.astype(np.int64))
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    return matrix
-
-
-def _floats(values: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers as float32 where that is exact, as float64 otherwise."""
-    if values.dtype.kind not in "biu":
-        return values
-    large = values.size > 0 and max(abs(int(values.min())), abs(int(values.max()))) > 1 << 24
-    return values.astype(np.float64 if large else np.float32)
-
-
-def compact_classes(labels: NDArray[np.int64], num_classes: int) -> NDArray[Any]:
-    """Labels in the smallest type the kernels know, with ``num_classes`` for unlabelled."""
-    classes = labels.astype(np.uint8 if num_classes <= 255 else np.int32)
-    if labels.size and labels.min() < 0:
-        classes[labels < 0] = num_classes
-    return classes
-
-
-def fingerprint(graph: Graph) -> str:
-    """SHA-256 of edges, labels, number of classes and features, in the form they are stored."""
-    digest = hashlib.sha256(b"ncgnn graph 1\n")
-    parts: list[tuple[str, NDArray[Any]]] = [
-        ("indptr", graph.indptr.astype("<i8")),
-        ("indices", graph.indices.astype("<i8")),
-        ("labels", graph.labels.astype("<i8")),
-        ("num_classes", np.array([graph.num_classes], dtype="<i8")),
-    ]
-    features = graph.features
-    if isinstance(features, np.ndarray):
-        parts.append(("features", features))
-    elif features is not None:
-        parts += [(name, getattr(features, name)) for name in ("indptr", "indices", "data")]
-    for name, array in parts:
-        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
-
-
-if TYPE_CHECKING:
-    Features = csr_array[Any] | NDArray[Any]
-
-SelfLoops = Literal["keep", "drop"]
+    labels: ArrayLike | None
+    features: Any
+    num_classes: int | None
+    node_ids: ArrayLike | None
+    class_names: Sequence[str] | None
+    name: str
+    origin: str
+    shipped_splits: Mapping[str, ArrayLike] | None
+    self_loops: Literal["keep", "drop"]
+    require_labels: bool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph:
     """A graph with features and labels, whose arrays cannot be written to.
 
-    The adjacency is CSR over incoming edges: the neighbours of node ``i`` are the sources of the
+    The adjacency is CSR over incoming edges: the neighbors of node ``i`` are the sources of the
     edges that end in it, ``indices[indptr[i]:indptr[i + 1]]``, sorted and without duplicates. An
     undirected graph stores both directions.
 
     Use the constructors (:meth:`from_edge_index`, :meth:`from_csr`, :meth:`from_scipy`,
-    :meth:`from_pyg`, :meth:`from_networkx`), which check what they are given.
+    :meth:`from_pyg`, :meth:`from_networkx`), which check what they are given and raise an
+    ``InputError`` that says what is wrong and what to do. All of them take :class:`GraphFields`.
 
     Attributes:
         indptr: Row starts, int64 [n + 1].
@@ -218,9 +126,51 @@ class Graph:
 
     @classmethod
     def from_csr(
+        cls, indptr: ArrayLike, indices: ArrayLike, **fields: Unpack[GraphFields]
+    ) -> Graph:
+        """Build a graph from CSR arrays over incoming edges.
+
+        Args:
+            indptr: Row starts [n + 1].
+            indices: Sources of the incoming edges of each row; sorted and merged if they are not.
+            **fields: See :class:`GraphFields`.
+        """
+        starts, sources = to_numpy(indptr, "indptr"), to_numpy(indices, "indices")
+        kind = _index_type(check_csr(starts, sources))
+        starts, sources = starts.astype(np.int64, copy=False), sources.astype(kind, copy=False)
+        merged = 0
+        if not _rows_rise(starts, sources):
+            starts, sources, merged = _sort_and_merge(starts, sources)
+        return cls._checked(starts, sources, merged, **fields)
+
+    @classmethod
+    def from_edge_index(
+        cls, edge_index: Any, *, num_nodes: int | None = None, **fields: Unpack[GraphFields]
+    ) -> Graph:
+        """Build a graph from an array or tensor [2, E] of sources and targets.
+
+        Args:
+            edge_index: Row 0 the sources, row 1 the targets; both directions if undirected.
+            num_nodes: Number of nodes; by default from the labels, the features or the edges.
+            **fields: See :class:`GraphFields`.
+        """
+        from scipy.sparse import coo_array
+
+        edges = check_edges(edge_index)
+        count = _count_nodes(edges, num_nodes, fields.get("labels"), fields.get("features"))
+        check_nodes(edges, "edge_index", count)
+        ones = np.ones(edges.shape[1], dtype=bool)
+        matrix = coo_array((ones, (edges[1], edges[0])), shape=(count, count)).tocsr()
+        starts = matrix.indptr.astype(np.int64)
+        sources = matrix.indices.astype(_index_type(count), copy=False)
+        return cls._checked(starts, sources, edges.shape[1] - matrix.nnz, **fields)
+
+    @classmethod
+    def _checked(
         cls,
-        indptr: ArrayLike,
-        indices: ArrayLike,
+        indptr: NDArray[np.int64],
+        indices: NDArray[Any],
+        merged_duplicates: int,
         *,
         labels: ArrayLike | None = None,
         features: Any = None,
@@ -230,98 +180,67 @@ class Graph:
         name: str = "graph",
         origin: str = "",
         shipped_splits: Mapping[str, ArrayLike] | None = None,
-        self_loops: SelfLoops = "keep",
+        self_loops: Literal["keep", "drop"] = "keep",
         require_labels: bool = True,
     ) -> Graph:
-        """Build a graph from CSR arrays over incoming edges.
-
-        Args:
-            indptr: Row starts [n + 1].
-            indices: Sources of the incoming edges of each row; sorted and merged if they are not.
-            labels: Class per node [n], -1 = unlabelled.
-            features: Array, tensor or scipy sparse matrix [n, d].
-            num_classes: Number of classes; by default the largest label plus one.
-            node_ids: Identifier per node.
-            class_names: Name per class.
-            name: Name for tables and files.
-            origin: Where the graph came from.
-            shipped_splits: Published splits, by npz key.
-            self_loops: ``"keep"`` them or ``"drop"`` them. Metrics never count a node as its own
-                neighbour either way; models see what is kept.
-            require_labels: Whether a graph without any label is an error.
-
-        Raises:
-            InputError: With one sentence on what is wrong and what to do.
-        """
+        """The graph of edges in canonical form, after a look at all that comes with them."""
         if self_loops not in ("keep", "drop"):
             raise InputError(f"self_loops is '{self_loops}'; choose 'keep' or 'drop'.")
-        starts, sources = to_numpy(indptr, "indptr"), to_numpy(indices, "indices")
-        num_nodes = _validate.check_node_count(_validate.check_csr(starts, sources))
-        rows, columns, duplicates = canonical_csr(
-            starts, sources, drop_self_loops=self_loops == "drop"
-        )
-        classes = np.full(num_nodes, -1) if labels is None else labels
-        checked = _validate.check_labels(classes, num_nodes)
+        num_nodes = len(indptr) - 1
+        if self_loops == "drop":
+            kept = indices != np.repeat(np.arange(num_nodes), np.diff(indptr))
+            indptr = np.concatenate([[0], np.cumsum(kept)])[indptr]
+            indices = indices[kept]
+        if num_nodes < 1:
+            raise InputError("the graph is empty: it has no nodes.")
+        classes = check_labels(np.full(num_nodes, -1) if labels is None else labels, num_nodes)
         if require_labels:
-            _validate.check_some_labelled(checked)
-        names = None if class_names is None else _validate.check_class_names(class_names)
-        count = _validate.check_class_count(checked, num_classes, names)
+            check_some_labelled(classes)
+        names = None if class_names is None else check_class_names(class_names)
+        count = check_class_count(classes, num_classes, names)
         if num_classes is None and names is None:
-            _validate.warn_about_gaps(checked)
-        matrix = None if features is None else canonical_features(features)
+            warn_about_gaps(classes)
         return cls(
-            indptr=rows,
-            indices=columns,
-            labels=checked,
+            indptr=indptr,
+            indices=indices,
+            labels=classes,
             num_classes=count,
-            features=None if matrix is None else _validate.check_features(matrix, num_nodes),
-            node_ids=None if node_ids is None else _validate.check_node_ids(node_ids, num_nodes),
+            features=None if features is None else check_features(features, num_nodes),
+            node_ids=None if node_ids is None else check_node_ids(node_ids, num_nodes),
             class_names=names,
             name=name,
             origin=origin,
-            shipped_splits=_validate.check_shipped_splits(shipped_splits or {}, num_nodes),
-            merged_duplicates=duplicates,
+            shipped_splits=check_shipped_splits(shipped_splits or {}, num_nodes),
+            merged_duplicates=merged_duplicates,
         )
 
     @classmethod
-    def from_edge_index(
-        cls, edge_index: Any, *, num_nodes: int | None = None, **fields: Any
-    ) -> Graph:
-        """Build a graph from an array or tensor [2, E] of sources and targets.
-
-        Args:
-            edge_index: Row 0 the sources, row 1 the targets; both directions if undirected.
-            num_nodes: Number of nodes; by default from the labels, the features or the edges.
-            **fields: As in :meth:`from_csr`.
-        """
-        edges = _validate.check_edges(to_numpy(edge_index, "edge_index"))
-        count = count_nodes(edges, num_nodes, fields.get("labels"), fields.get("features"))
-        _validate.check_node_count(count)
-        _validate.check_range("edge_index", edges, count)
-        indptr, indices = csr_from_edges(edges, count)
-        graph = cls.from_csr(indptr, indices, **fields)
-        return replace(graph, merged_duplicates=edges.shape[1] - len(indices))
-
-    @classmethod
-    def from_scipy(cls, adjacency: Any, **fields: Any) -> Graph:
+    def from_scipy(cls, adjacency: Any, **fields: Unpack[GraphFields]) -> Graph:
         """Build a graph from a scipy sparse matrix: entry (i, j) is an edge from i to j.
 
         Args:
             adjacency: Square sparse matrix; explicit zeros are no edges.
-            **fields: As in :meth:`from_csr`.
+            **fields: See :class:`GraphFields`.
         """
-        edges = edges_of_scipy(adjacency)
+        if not is_scipy_sparse(adjacency):
+            raise InputError(f"expected a scipy sparse matrix, got {type(adjacency).__name__}.")
+        if adjacency.shape[0] != adjacency.shape[1]:
+            raise InputError(f"the adjacency has shape {list(adjacency.shape)}; it must be square.")
+        entries = adjacency.tocoo()
+        edges = np.stack([entries.row, entries.col])[:, entries.data != 0]
         return cls.from_edge_index(edges, num_nodes=adjacency.shape[0], **fields)
 
     @classmethod
-    def from_pyg(cls, data: Any, **fields: Any) -> Graph:
+    def from_pyg(cls, data: Any, **fields: Unpack[GraphFields]) -> Graph:
         """Build a graph from a PyG ``Data``; fields given here win over those of ``data``."""
-        from ncgnn.graph.convert import fields_of_pyg
-
-        return cls.from_edge_index(**(fields_of_pyg(data) | fields))
+        found = read_pyg(data)
+        found.update(fields)
+        return cls.from_edge_index(**found)
 
     @classmethod
-    def from_networkx(cls, graph: Any, **fields: Any) -> Graph:
+    def from_networkx(
+        cls, graph: Any, *, label: str = "y", feature: str = "x", **fields: Unpack[GraphFields]
+    ) -> Graph:
         """Build a graph from NetworkX.
 
         Nodes keep their order; their names become ``node_ids``. An undirected graph is stored in
@@ -329,13 +248,14 @@ class Graph:
 
         Args:
             graph: Any NetworkX graph; parallel edges are merged.
-            **fields: As in :meth:`from_csr`; also ``label="y"``, the node attribute with the class
-                (a whole number, a name, or absent for unlabelled), and ``feature="x"``, the one
-                with a vector of numbers.
+            label: The node attribute with the class: a whole number or a name; absent, None, NaN
+                and an empty text mean unlabelled.
+            feature: The node attribute with a vector of numbers.
+            **fields: See :class:`GraphFields`; they win over those of ``graph``.
         """
-        from ncgnn.graph.convert import fields_of_networkx
-
-        return cls.from_edge_index(**(fields_of_networkx(graph, **fields)))
+        found = read_networkx(graph, label, feature)
+        found.update(fields)
+        return cls.from_edge_index(**found)
 
     def to_pyg(self, *, sparse_features: bool = False) -> Any:
         """Return a PyG ``Data`` with ``edge_index``, ``x``, ``y`` and published masks.
@@ -343,9 +263,7 @@ class Graph:
         Args:
             sparse_features: Give sparse features as a torch CSR tensor instead of a dense one.
         """
-        from ncgnn.graph.convert import pyg_of_graph
-
-        return pyg_of_graph(self, sparse_features=sparse_features)
+        return write_pyg(self, sparse_features=sparse_features)
 
     def to_scipy(self, rows: Literal["sources", "targets"] = "sources") -> csr_array[Any]:
         """Return the adjacency as a scipy CSR matrix of float32 ones.
@@ -417,13 +335,33 @@ class Graph:
 
     @cached_property
     def compact_labels(self) -> NDArray[Any]:
-        """Labels in the smallest type the kernels know, with ``num_classes`` for unlabelled."""
+        """What :func:`compact_classes` makes of the labels."""
         return compact_classes(self.labels, self.num_classes)
 
     @cached_property
     def num_unlabelled(self) -> int:
         """Number of nodes without a label."""
         return int(np.count_nonzero(self.labels < 0))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of edges, labels, number of classes and features, in the form they are stored."""
+        digest = hashlib.sha256(b"ncgnn graph 1\n")
+        parts: list[tuple[str, NDArray[Any]]] = [
+            ("indptr", self.indptr.astype("<i8")),
+            ("indices", self.indices.astype("<i8")),
+            ("labels", self.labels.astype("<i8")),
+            ("num_classes", np.array([self.num_classes], dtype="<i8")),
+        ]
+        features = self.features
+        if isinstance(features, np.ndarray):
+            parts.append(("features", features))
+        elif features is not None:
+            parts += [(name, getattr(features, name)) for name in ("indptr", "indices", "data")]
+        for name, array in parts:
+            digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
 
     def neighbors(self, node: int) -> NDArray[Any]:
         """Sources of the edges that end in ``node``."""
@@ -443,9 +381,9 @@ class Graph:
 
     def with_labels(self, labels: ArrayLike, num_classes: int | None = None) -> Graph:
         """The same graph with other labels, for example a model's predictions."""
-        checked = _validate.check_labels(labels, self.num_nodes)
+        checked = check_labels(labels, self.num_nodes)
         known = (self.num_classes or None) if num_classes is None else num_classes
-        count = _validate.check_class_count(checked, known, None)
+        count = check_class_count(checked, known)
         names = self.class_names if count == self.num_classes else None
         return replace(self, labels=checked, num_classes=count, class_names=names)
 
@@ -459,6 +397,115 @@ class Graph:
             f"Graph({self.name!r}, nodes={self.num_nodes}, entries={self.num_entries}, "
             f"features={self.num_features}, classes={self.num_classes})"
         )
+
+
+def as_graph(
+    graph: GraphLike,
+    labels: ArrayLike | None = None,
+    *,
+    num_classes: int | None = None,
+    require_labels: bool = True,
+    features: bool = True,
+) -> Graph:
+    """Turn any known form of a graph into a :class:`Graph`.
+
+    Args:
+        graph: ``Graph``, PyG ``Data``, NetworkX graph, scipy sparse matrix (entry (i, j) is an edge
+            from i to j), or an array or tensor [2, E] of sources and targets.
+        labels: Class per node; wins over the labels that ``graph`` holds. Those still say how many
+            classes there are, so that predictions which miss a class change no metric's scale.
+        num_classes: Number of classes; by default what the graph says, or the largest label plus
+            one.
+        require_labels: Whether a graph without any label is an error.
+        features: Whether to take the features along; a ``Graph`` keeps them anyway.
+    """
+    if isinstance(graph, Graph):
+        found = graph
+        if require_labels and labels is None:
+            check_some_labelled(graph.labels)
+    else:
+        needed = require_labels and labels is None
+        found = _convert(graph, labels, num_classes, require_labels=needed, features=features)
+    if labels is None and num_classes in (None, found.num_classes):
+        return found
+    return found.with_labels(found.labels if labels is None else labels, num_classes)
+
+
+def _convert(
+    graph: Any, labels: Any, num_classes: int | None, *, require_labels: bool, features: bool
+) -> Graph:
+    if hasattr(graph, "node_types") and hasattr(graph, "edge_types"):
+        raise InputError("graphs with several node types are not supported; use to_homogeneous().")
+    own: dict[str, Any] = {"require_labels": require_labels}
+    if num_classes is not None:
+        own |= {"num_classes": num_classes, "class_names": None}
+    if not features:
+        own["features"] = None
+    given = own if labels is None else own | {"labels": labels}
+    if hasattr(graph, "edge_index") or hasattr(graph, "adj_t"):
+        unlabelled = getattr(graph, "y", None) is None
+        return Graph.from_pyg(graph, **(given if unlabelled else own))
+    if hasattr(graph, "nodes") and hasattr(graph, "is_directed"):
+        return Graph.from_networkx(graph, **own)
+    if is_scipy_sparse(graph):
+        return Graph.from_scipy(graph, **given)
+    if isinstance(graph, str | Path):
+        raise InputError(f"a graph is wanted; ncgnn.load('{graph}') gives it by name or file.")
+    edges = to_numpy(graph, "the graph")
+    if edges.dtype == object or edges.ndim != 2:
+        raise InputError(
+            f"cannot read a graph from {type(graph).__name__}; give a Graph, a PyG Data, a "
+            "NetworkX graph, a scipy sparse matrix, or an edge index [2, E]."
+        )
+    return Graph.from_edge_index(edges, **given)
+
+
+def compact_classes(labels: NDArray[np.int64], num_classes: int) -> NDArray[Any]:
+    """Labels in the smallest type the kernels know, with ``num_classes`` for unlabelled."""
+    classes = labels.astype(np.uint8 if num_classes <= 255 else np.int32)
+    if labels.size and labels.min() < 0:
+        classes[labels < 0] = num_classes
+    return classes
+
+
+def _index_type(num_nodes: int) -> type[np.int32] | type[np.int64]:
+    return np.int32 if num_nodes <= np.iinfo(np.int32).max else np.int64
+
+
+def _rows_rise(starts: NDArray[np.int64], sources: NDArray[Any]) -> bool:
+    """Whether every row is strictly increasing already."""
+    rises = sources[1:] > sources[:-1]
+    boundaries = starts[1:-1]
+    inside = boundaries[(boundaries > 0) & (boundaries < len(sources))] - 1
+    rises[inside] = True
+    return bool(rises.all())
+
+
+def _sort_and_merge(
+    starts: NDArray[np.int64], sources: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[Any], int]:
+    """Rows in rising order without repeated edges, and how many were repeated."""
+    from scipy.sparse import csr_array
+
+    shape = (len(starts) - 1, len(starts) - 1)
+    parts = (np.ones(len(sources), dtype=bool), sources.copy(), starts.copy())
+    matrix = csr_array(parts, shape=shape)
+    matrix.sum_duplicates()
+    merged = len(sources) - matrix.nnz
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(sources.dtype), merged
+
+
+def _count_nodes(edges: NDArray[Any], num_nodes: int | None, labels: Any, features: Any) -> int:
+    """Number of nodes: as given, else from labels or features, else from the edges."""
+    if num_nodes is not None:
+        return whole_number(num_nodes, "num_nodes")
+    for name, sized in (("labels", labels), ("features", features)):
+        if sized is not None:
+            shape = sized.shape if hasattr(sized, "shape") else to_numpy(sized, name).shape
+            if not shape:
+                raise InputError(f"{name} are a single value; give one per node.")
+            return int(shape[0])
+    return int(edges.max()) + 1 if edges.size else 0
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -21,7 +21,7 @@ import torch
 from ncgnn._io import write_text
 from ncgnn.data import Split, load, make_split, split_families
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, UnknownNameError, sentence
-from ncgnn.graph import as_graph, fingerprint
+from ncgnn.graph import as_graph
 from ncgnn.nn import GraphInputs, Grouping, made_for, model_class
 from ncgnn.training import folder as names
 from ncgnn.training.config import make_config, placed
@@ -137,7 +137,7 @@ def _finished(folder: RunFolder, config: RunConfig, graph: Graph) -> RunResult |
     try:
         result = finished_run(folder)
         split = make_split(graph, config.data.split, config.split_seed, warn=False)
-        check_same_graph(folder, config, fingerprint(graph), split.sha256)
+        check_same_graph(folder, config, graph.fingerprint, split.sha256)
         (folder / names.CHECKPOINT).unlink(missing_ok=True)
     except DamagedFileError as error:
         warnings.warn(f"{error} It is trained again now.", NcgnnWarning, stacklevel=3)
@@ -183,7 +183,7 @@ class _Job:
 
     def _write_origin(self) -> None:
         """Write what the run starts from, or check that a continued one starts from the same."""
-        folder, graph_hash = self.folder, fingerprint(self.graph)
+        folder, graph_hash = self.folder, self.graph.fingerprint
         self.environment = environment() | {"graph_sha256": graph_hash}
         before: dict[str, Any] | None = None
         if (folder / names.CHECKPOINT).is_file():
@@ -459,7 +459,7 @@ def load_run(
         raise InputError(
             f"{error} If the graph of a run has moved, --dataset says where."
         ) from None
-    if fingerprint(graph) != folder.read_json(names.ENVIRONMENT)["graph_sha256"]:
+    if graph.fingerprint != folder.read_json(names.ENVIRONMENT)["graph_sha256"]:
         raise InputError(
             f"{place} is not the graph that {folder.path} was trained on, or has changed since."
         )

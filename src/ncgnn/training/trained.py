@@ -13,7 +13,6 @@ import torch
 from ncgnn._io import write_text
 from ncgnn.data import save
 from ncgnn.errors import InputError
-from ncgnn.graph import fingerprint
 from ncgnn.nn import Grouper, GroupingRule, counting, phases
 from ncgnn.training import folder as names
 from ncgnn.training.evaluation import evaluation
@@ -133,7 +132,7 @@ class TrainedModel:
             raise InputError(f"{folder.path} exists already; name a new folder.")
         folder.path.mkdir(parents=True, exist_ok=True)
         folder.write_json(
-            names.ENVIRONMENT, environment() | {"graph_sha256": fingerprint(self.graph)}
+            names.ENVIRONMENT, environment() | {"graph_sha256": self.graph.fingerprint}
         )
         folder.write_config(self.config)
         self.split.save(folder / names.SPLIT)

@@ -377,7 +377,6 @@ def _open(
     """
     from ncgnn.data import load
     from ncgnn.experiments.tuning.study import TuningStudy
-    from ncgnn.graph import fingerprint
     from ncgnn.training import checked_device, trainable_split
 
     checked_device(plan.first.training.device)
@@ -387,7 +386,7 @@ def _open(
     splits = [trainable_split(graph, *place).sha256 for place in places]
     seen = seen_share(graph, plan.first.data, plan.seeds, fresh)
     check_fresh_runs(root, plan, fresh, graph)
-    name = plan.study_name(fingerprint(graph), splits)
+    name = plan.study_name(graph.fingerprint, splits)
     study = TuningStudy(plan, StudyPlace(root / name, name, storage), trials)
     study.adopt()
     return study, seen

@@ -93,10 +93,9 @@ def check_fresh_runs(runs: Path, plan: Plan, fresh: Iterable[int], graph: Graph)
     Raises:
         InputError: Names such a run.
     """
-    from ncgnn.graph import fingerprint
     from ncgnn.training import ENVIRONMENT, RunFolder
 
-    now = fingerprint(graph)
+    now = graph.fingerprint
     for seed in fresh:
         usual = plan.config(plan.space.first, seed)
         for path in sorted(runs.glob(f"{glob.escape(usual.name.rpartition('-')[0])}-*")):

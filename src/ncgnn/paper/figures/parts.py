@@ -161,11 +161,10 @@ def graph_of(runs: Sequence[RunResult], dataset: str, data_dir: Path | None) -> 
         InputError: It is another one now.
     """
     from ncgnn.data import load
-    from ncgnn.graph import fingerprint
     from ncgnn.training import ENVIRONMENT, RunFolder
 
     graph = load(dataset, data_dir)
-    now = fingerprint(graph)
+    now = graph.fingerprint
     for run in runs:
         if RunFolder(run.folder).read_json(ENVIRONMENT).get("graph_sha256") != now:
             raise InputError(f"{dataset} has changed since {run.folder} was trained on it.")
