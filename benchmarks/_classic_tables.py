@@ -18,7 +18,6 @@ import combined
 from ncgnn.experiments import read_stored
 from ncgnn.paper.request import Request
 from ncgnn.paper.targets import paper_grids, reproduce, request_for, target
-from ncgnn.report import as_markdown
 
 STORE = Path(__file__).parent.parent / "results" / "published.jsonl"
 SEEDS = {"classic-published": 10, "classic-uniform": 3}
@@ -42,5 +41,5 @@ def tables() -> str:
         made = reproduce(name, (), request=request, absent=absent, stored=stored)
         # Rows about graphs would depend on what is at hand where this runs.
         made = replace(made, data=replace(made.data, facts={}))
-        texts += [as_markdown(grid) for grid in paper_grids(made)]
+        texts += [grid.markdown() for grid in paper_grids(made)]
     return "\n".join(texts)

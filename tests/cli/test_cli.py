@@ -31,7 +31,7 @@ def small(tmp_path: Path) -> Path:
 def test_version_and_help(run) -> None:
     assert run("--version").stdout.strip() == f"ncgnn {ncgnn.__version__}"
     shown = run("--help").stdout
-    for command in ("analyze", "datasets", "split", "generate", "theory"):
+    for command in ("analyze", "datasets", "split", "generate"):
         assert command in shown
         assert run(command, "--help").exit_code == 0
 
@@ -69,7 +69,6 @@ def test_analyze_prints_tables_and_writes_files(run, small: Path, tmp_path: Path
         (("analyze", "digits", "--threshold", "2"), "threshold"),
         (("split", "digits", "--split", "papr"), "did you mean paper"),
         (("split", "digits", "--split", "published"), "published"),
-        (("theory", "--out", "x", "--classes", "1"), "--classes"),
         (("generate", "--nodes", "3", "--edges", "9", "--out", "x.npz"), "edges"),
         (("generate", "--nodes", "3", "--edges", "2", "--out", "x.txt"), ".npz"),
     ],
@@ -129,11 +128,6 @@ def test_generate_makes_what_it_was_asked_for(run, tmp_path: Path) -> None:
     assert done.stdout.strip() == str(path)
     graph = ncgnn.load(path)
     assert (graph.num_nodes, graph.num_edges, graph.num_features) == (300, 900, 6)
-
-
-def test_theory_writes_the_figure(run, tmp_path: Path) -> None:
-    assert run("theory", "--out", tmp_path).exit_code == 0
-    assert (tmp_path / "theory.png").is_file()
 
 
 def test_existing_files_are_kept_unless_forced(run, small: Path, tmp_path: Path) -> None:

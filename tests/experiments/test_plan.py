@@ -7,7 +7,7 @@ from sweep_cells import hopeless_cells, tiny_cells
 import ncgnn
 from ncgnn.errors import DataNotFoundError
 from ncgnn.experiments import finished_runs, grid, plan, sweep
-from ncgnn.report import plan_grid
+from ncgnn.report import plan_table
 from ncgnn.training import RunFolder, train_run
 
 
@@ -32,7 +32,7 @@ def test_a_plan_says_where_every_run_stands(tmp_path):
 def test_a_plan_as_a_table_counts_runs(tmp_path):
     configs = tiny_cells()
     sweep(configs[:1], tmp_path, workers=1)
-    grid = plan_grid(plan(configs, tmp_path))
+    grid = plan_table(plan(configs, tmp_path))
     counts = {row[2]: [int(str(cell)) for cell in row[3:]] for row in grid.rows if row}
     everything = counts.pop("")
     assert everything == [1, 0, 0, 0, 0, len(configs) - 1]
@@ -87,5 +87,5 @@ def test_nothing_is_downloaded_for_a_plan(tmp_path, monkeypatch):
 
 def test_families_have_rows_of_their_own(tmp_path):
     configs = [*tiny_cells(["mlp"], (0,)), *grid("digits", "mlp", split="paper")]
-    rows = [row for row in plan_grid(plan(configs, tmp_path)).rows if row]
+    rows = [row for row in plan_table(plan(configs, tmp_path)).rows if row]
     assert [(row[1], row[-1]) for row in rows] == [("stratified", "1"), ("paper", "1"), ("", "2")]

@@ -23,7 +23,7 @@ from ncgnn.experiments import (
 )
 from ncgnn.experiments.grids import short_names
 from ncgnn.experiments.results import uneven_efforts, without_pairs
-from ncgnn.report import results_columns, results_grids
+from ncgnn.report import results_columns, results_tables
 from ncgnn.training import train_run
 from ncgnn.training.config import config_sha256
 
@@ -80,10 +80,10 @@ def test_runs_of_several_versions_of_the_code_are_marked(tmp_path):
     assert write_stored([old, new, unknown], tmp_path / "kept.jsonl") == 3
     (row,) = results_table(read_stored(tmp_path / "kept.jsonl"))
     assert row.codes == {"aa", "bb"}
-    (grid,) = results_grids([row])
+    (grid,) = results_tables([row])
     assert grid.rows[0][2] == "3‡"
     assert any("different versions" in note for note in grid.notes)
-    (grid,) = results_grids(results_table([new, unknown]))
+    (grid,) = results_tables(results_table([new, unknown]))
     assert grid.rows[0][2] == "2"
     assert not any("different versions" in note for note in grid.notes)
     assert results_columns([row])["code_versions"].tolist() == [2]

@@ -13,8 +13,7 @@ from ncgnn.nn.registry import BY_NAME
 from ncgnn.paper.accuracy import ABLATIONS, METHODS, Variant, accuracy_grid
 from ncgnn.paper.request import DATASETS, printed, published
 from ncgnn.paper.targets import paper_grids, reproduce, request_for, target, targets
-from ncgnn.report import as_markdown
-from ncgnn.report.tables import Marked
+from ncgnn.report import Marked
 from ncgnn.training import Spread, train_run
 
 SMALL = {"hidden": 8, "epochs": 4, "learning_rate": 0.05}
@@ -251,7 +250,7 @@ def test_every_table_can_be_shown_and_says_its_settings(name):
     assert grids
     for grid in grids:
         assert ("With " in " ".join(grid.notes)) == rests_on_runs
-        assert grid.title in as_markdown(grid)
+        assert grid.title in grid.markdown()
 
 
 def test_the_leaderboard_quotes_others_and_runs_ours(tmp_path):

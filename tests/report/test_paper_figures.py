@@ -25,7 +25,7 @@ from ncgnn.paper.figures.models import (
     TimeData,
     TimePanel,
 )
-from ncgnn.paper.figures.parts import LOOKS, footnote
+from ncgnn.paper.figures.parts import footnote
 from ncgnn.paper.figures.training import (
     AlphaData,
     AlphaGroup,
@@ -40,7 +40,7 @@ from ncgnn.paper.figures.training import (
 )
 from ncgnn.paper.request import Request
 from ncgnn.paper.targets import DRAWN, target, targets
-from ncgnn.report.analysis import picture
+from ncgnn.report import LOOKS, picture
 from ncgnn.training import Spread
 
 HALF = Spread(0.5, 0.1)

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncgnn.report import curves_figure, groups_figure, interplay_figure
-from ncgnn.report.analysis import picture
+from ncgnn.report import curves_figure, groups_figure, interplay_figure, picture
 from ncgnn.report.run import run_figures
 
 PLAIN = {"data": {"dataset": "tiny"}, "model": {"name": "gcn", "hidden": 4}}
@@ -152,11 +151,11 @@ def test_groups_show_accuracy_and_counts() -> None:
     left, right, behind = axes
     assert [bar.get_height() for bar in left.patches] == [0.625, 0.375]
     assert [label.get_text() for label in left.get_xticklabels()] == ["low NC", "high NC"]
-    assert [text.get_text() for text in left.texts] == ["0.625\n1,234 nodes", "0.375\n56 nodes"]
+    assert [text.get_text() for text in left.texts] == ["62.5%\n1,234 nodes", "37.5%\n56 nodes"]
     assert "k=2" in left.get_xlabel()
     assert "0.4" in left.get_xlabel()
     drawn = lines_of(right)
-    assert drawn["all test nodes (0.333)"] == pytest.approx([0.333, 0.333])
+    assert drawn["all test nodes (33.3%)"] == pytest.approx([0.333, 0.333])
     expected = [np.nan] * 10
     expected[1], expected[9] = 0.25, 0.75
     assert np.array_equal(drawn["accuracy"], expected, equal_nan=True)
@@ -172,7 +171,7 @@ def test_more_groups_have_numbers_and_an_empty_one_has_no_bar() -> None:
     assert names == ["NC group 0", "NC group 1", "NC group 2"]
     assert [bar.get_center()[0] for bar in left.patches] == pytest.approx([0, 2])
     assert left.get_ylabel() == "validation accuracy"
-    assert "all validation nodes (0.222)" in lines_of(left)
+    assert "all validation nodes (22.2%)" in lines_of(left)
 
 
 def test_models_without_groups_have_no_interplay() -> None:

@@ -58,7 +58,6 @@ for command in (
     models.models,
     data.split,
     data.generate,
-    data.theory,
 ):
     app.command()(command)
 

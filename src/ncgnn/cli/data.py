@@ -1,7 +1,4 @@
-"""``ncgnn datasets``, ``ncgnn split`` and ``ncgnn generate``.
-
-``ncgnn analyze`` and ``ncgnn theory``.
-"""
+"""``ncgnn analyze``, ``ncgnn datasets``, ``ncgnn split`` and ``ncgnn generate``."""
 
 from __future__ import annotations
 
@@ -73,21 +70,6 @@ def analyze(
         print(f"Results are in {out}:", *(f"  {path}" for path in paths), sep="\n", file=sys.stderr)
     elif not json:
         notes.print("Add --out FOLDER for the values of every node, pictures and a report.")
-
-
-@one_clear_error
-def theory(
-    out: Annotated[Path, typer.Option(help="Folder for the figure.")],
-    classes: Annotated[
-        str, typer.Option(help="Numbers of classes, one curve each.")
-    ] = "2,3,5,10,15",
-) -> None:
-    """Draw conditional entropy and the error bound against NC."""
-    from ncgnn.report import save_figure, theory_figure
-
-    figure = theory_figure(whole_numbers(classes, "--classes", least=2))
-    for path in save_figure(figure, free_folder(out) or out, "theory"):
-        print(path)
 
 
 @one_clear_error

@@ -216,11 +216,10 @@ def _plain(made: Reproduction) -> dict[str, Any]:
 def _show(made: Reproduction, out: Path, *, quiet: bool) -> None:
     """Print a table unless quiet; write tables and figures, and say where; list what is missing."""
     from ncgnn.paper import paper_grids, write_reproduction
-    from ncgnn.report import as_rich
 
     console = table_console()
     for grid in () if quiet else paper_grids(made):
-        console.print(as_rich(grid))
+        console.print(grid)
     paths = write_reproduction(made, out.expanduser())
     print("Written:", *(f"  {path}" for path in paths), sep="\n", file=sys.stderr)
     for dataset, reason in made.absent.items():
@@ -235,9 +234,9 @@ def _show(made: Reproduction, out: Path, *, quiet: bool) -> None:
 
 def _list(known: list[str]) -> None:
     from ncgnn.paper import target
-    from ncgnn.report import Grid, as_rich
+    from ncgnn.report import Table
 
     rows = tuple((name, target(name).kind, target(name).title) for name in known)
     table_console().print(
-        as_rich(Grid("ncgnn reproduce NAME", ("name", "kind", "what it shows"), rows, left=3))
+        Table("ncgnn reproduce NAME", ("name", "kind", "what it shows"), rows, left=3)
     )

@@ -177,11 +177,11 @@ def _is_wanted(
 
 
 def _print(rows: list[Row]) -> None:
-    from ncgnn.report import as_rich, results_grids
+    from ncgnn.report import results_tables
 
     console = table_console()
-    for grid in results_grids(rows):
-        console.print(as_rich(grid))
+    for table in results_tables(rows):
+        console.print(table)
 
 
 def check_format(path: Path) -> None:
@@ -194,14 +194,14 @@ def check_format(path: Path) -> None:
 def export(rows: list[Row], path: Path) -> None:
     """Write rows in the format that the file's name asks for."""
     from ncgnn._io import write_text
-    from ncgnn.report import as_latex, as_markdown, results_columns, results_grids, write_table
+    from ncgnn.report import Table, results_columns, results_tables, write_columns
 
     kind = path.suffix.removeprefix(".")
     if kind in ("csv", "parquet"):
-        write_table(results_columns(rows), path, "csv" if kind == "csv" else "parquet")
+        write_columns(results_columns(rows), path, "csv" if kind == "csv" else "parquet")
         return
-    render = as_markdown if kind == "md" else as_latex
-    write_text(path, "\n".join(render(grid) for grid in results_grids(rows)))
+    render = Table.markdown if kind == "md" else Table.latex
+    write_text(path, "\n".join(render(table) for table in results_tables(rows)))
 
 
 def _plain(rows: list[Row]) -> list[dict[str, Any]]:
@@ -289,9 +289,9 @@ def predict(
         raise InputError(f"--out is {path}; let it end in {known}, and --format agree with it.")
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {path.parent}; make it, or name another for --out.")
-    from ncgnn.report import write_table
+    from ncgnn.report import write_columns
 
-    write_table(_loaded(folder, data_dir, device, dataset).predictions(), path, chosen.value)
+    write_columns(_loaded(folder, data_dir, device, dataset).predictions(), path, chosen.value)
     print(path)
 
 

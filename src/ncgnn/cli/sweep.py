@@ -93,17 +93,17 @@ def sweep(
         print_json(_plain(outcome))
     elif outcome.runs:
         from ncgnn.experiments import as_records, results_table
-        from ncgnn.report import as_rich, results_grids
+        from ncgnn.report import results_tables
 
         console = table_console()
-        for grid_ in results_grids(results_table(as_records(outcome.runs))):
-            console.print(as_rich(grid_))
+        for table in results_tables(results_table(as_records(outcome.runs))):
+            console.print(table)
     leave_if_incomplete(outcome, runs)
 
 
 def _show_plan(planned: list[PlannedRun], *, json: bool) -> None:
     """How many runs of every model and data set are finished, and what became of the others."""
-    from ncgnn.report import as_rich, plan_grid
+    from ncgnn.report import plan_table
 
     if json:
         found = [
@@ -120,7 +120,7 @@ def _show_plan(planned: list[PlannedRun], *, json: bool) -> None:
         ]
         print_json({"runs": found})
         return
-    table_console().print(as_rich(plan_grid(planned)))
+    table_console().print(plan_table(planned))
     for run in planned:
         if run.error:
             print(f"{run.folder}: {run.error}", file=sys.stderr)

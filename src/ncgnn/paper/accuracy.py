@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ncgnn.errors import DataNotFoundError, UnknownNameError
 from ncgnn.paper.request import DATASETS, Request, printed, printed_split
-from ncgnn.report import Grid, Marked, percent
+from ncgnn.report import Marked, Table, percent
 from ncgnn.training import Spread
 
 if TYPE_CHECKING:
@@ -308,7 +308,7 @@ EARLIER_RELEASE = (
 )
 
 
-def accuracy_grid(table: AccuracyTable) -> Grid:
+def accuracy_grid(table: AccuracyTable) -> Table:
     """Methods by rows, data sets by columns; below each method what the paper prints."""
     lines: list[Line] = [*_graph_lines(table), ()] if table.facts else []
     for row in table.rows:
@@ -330,19 +330,19 @@ def accuracy_grid(table: AccuracyTable) -> Grid:
     facts = table.table == "table1" and any(name in table.facts for name in filtered)
     if table.table != "classic" and (beside or facts):
         notes.append(EARLIER_RELEASE)
-    return Grid(
+    return Table(
         f"{table.table}, {table.split} split", ("", *table.datasets), tuple(lines), tuple(notes)
     )
 
 
-def macro_f1_grid(table: AccuracyTable) -> Grid:
+def macro_f1_grid(table: AccuracyTable) -> Table:
     """Macro-F1 of the same runs, which the paper does not print."""
     lines = tuple(
         (row.title, *(_macro(table, row.name, name) for name in table.datasets))
         for row in table.rows
     )
     title = f"{table.table}, {table.split} split: macro-F1"
-    return Grid(title, ("", *table.datasets), lines)
+    return Table(title, ("", *table.datasets), lines)
 
 
 def _macro(table: AccuracyTable, row: str, dataset: str) -> str:
@@ -409,7 +409,7 @@ def printed_text(value: Printed | None) -> str:
     return f"{mean:.2f} ± {deviation:.2f}" if deviation else f"{mean:.2f}"
 
 
-def leaderboard_grid(table: LeaderboardTable) -> Grid:
+def leaderboard_grid(table: LeaderboardTable) -> Table:
     """What others report of their own methods, then our runs and the paper's."""
     from ncgnn.nn import BY_NAME
 
@@ -430,4 +430,4 @@ def leaderboard_grid(table: LeaderboardTable) -> Grid:
         "Others as their authors report, with splits of their own, so that nothing is ranked; ours "
         "by runs, with the number of seeds in brackets.",
     )
-    return Grid(f"leaderboard, our {ours.split} split", ("", *ours.datasets), tuple(lines), notes)
+    return Table(f"leaderboard, our {ours.split} split", ("", *ours.datasets), tuple(lines), notes)

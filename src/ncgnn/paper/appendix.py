@@ -31,7 +31,7 @@ from ncgnn.paper.request import (
     printed,
     published,
 )
-from ncgnn.report import Grid
+from ncgnn.report import Table
 from ncgnn.training import TIMING, RunFolder, Spread
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ class LeaderboardTarget:
         return AccuracyTarget(self.name, self.title, self.datasets, self.models)
 
 
-def duplication_grid(table: DuplicationTable) -> Grid:
+def duplication_grid(table: DuplicationTable) -> Table:
     """Shares of twins, ours and the paper's."""
     titles = {"neighbours": "same neighbours and label", "features": "same features and label"}
     lines: list[Line] = []
@@ -298,10 +298,10 @@ def duplication_grid(table: DuplicationTable) -> Grid:
     notes = ["Nodes beyond the first of each kind, in percent of all."]
     if any(name.endswith("-filtered") for name in table.datasets):
         notes.append(EARLIER_RELEASE)
-    return Grid("duplication", ("", *table.datasets), tuple(lines), tuple(notes))
+    return Table("duplication", ("", *table.datasets), tuple(lines), tuple(notes))
 
 
-def efficiency_grid(table: EfficiencyTable) -> Grid:
+def efficiency_grid(table: EfficiencyTable) -> Table:
     """Time per epoch and per run, and multiples of GCN beside the paper's."""
     lines: list[Line] = []
     for dataset in table.datasets:
@@ -326,4 +326,4 @@ def efficiency_grid(table: EfficiencyTable) -> Grid:
         "reproduce' trains for this come after two epochs that do not count. Times hold for this "
         "machine and load; multiples of GCN compare better.",
     )
-    return Grid(f"efficiency, {table.size}", head, tuple(lines), notes, left=2)
+    return Table(f"efficiency, {table.size}", head, tuple(lines), notes, left=2)

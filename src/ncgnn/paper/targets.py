@@ -27,7 +27,7 @@ from ncgnn.paper.figures.models import draw_groups, draw_time
 from ncgnn.paper.figures.parts import footnote
 from ncgnn.paper.figures.training import draw_alpha, draw_interplay, draw_sensitivity
 from ncgnn.paper.request import Request
-from ncgnn.report import Grid, as_latex, as_markdown, save_figure
+from ncgnn.report import Table, save_figure
 from ncgnn.training import RunResult, placed
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ DRAWN: dict[str, Callable[[Any], Figure]] = {
 
 
 _ACCURACY = (tables.accuracy_grid, tables.macro_f1_grid)
-_GRIDS: dict[str, tuple[Callable[[Any], Grid], ...]] = {
+_GRIDS: dict[str, tuple[Callable[[Any], Table], ...]] = {
     "table1": _ACCURACY,
     "table2": _ACCURACY,
     "classic-uniform": _ACCURACY,
@@ -351,7 +351,7 @@ _GRIDS: dict[str, tuple[Callable[[Any], Grid], ...]] = {
 }
 
 
-def paper_grids(made: Reproduction) -> list[Grid]:
+def paper_grids(made: Reproduction) -> list[Table]:
     """The tables of a reproduction; a figure has none."""
     if made.target.kind == "figure":
         return []
@@ -397,13 +397,13 @@ def paper_figure(made: Reproduction) -> Figure:
 
 
 def write_reproduction(made: Reproduction, folder: Path | str) -> list[Path]:
-    """Write a table as Markdown and LaTeX, or a figure as PNG and SVG; returns the paths."""
+    """Write a table as Markdown, LaTeX and CSV, or a figure as PNG and SVG; returns the paths."""
     name, folder = made.target.name, Path(folder)
     if made.target.kind == "figure":
         return save_figure(paper_figure(made), folder, name)
     grids = paper_grids(made)
     paths: list[Path] = []
-    for suffix, render in ((".md", as_markdown), (".tex", as_latex)):
+    for suffix, render in ((".md", Table.markdown), (".tex", Table.latex), (".csv", Table.csv)):
         path = folder / f"{name}{suffix}"
         write_text(path, "\n".join(render(grid) for grid in grids))
         paths.append(path)

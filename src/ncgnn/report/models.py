@@ -6,9 +6,7 @@ import inspect
 import re
 from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.markup import escape
-from rich.table import Table
+from ncgnn.report.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,57 +15,86 @@ if TYPE_CHECKING:
 
 Fact = dict[str, Any]
 
-_NAMES = {"integer": "whole number", "boolean": "true or false", "string": "text", "null": "none"}
 _MEMORY = "memory grows with"
-_EDGES = {
-    "incoming": "a node sees its incoming edges",
-    "both": "seen in both directions",
-    "none": "not seen",
-}
-_ROLE = re.compile(r":\w+:(?=`)")
 
 
 def model_tables(rows: Sequence[Fact]) -> list[Table]:
     """The models there are, by family, and those that are known by their results alone."""
-    table = _narrow("name", "title", _MEMORY, "paper")
-    table.columns[0].no_wrap = table.columns[1].no_wrap = True
-    table.columns[2].max_width = 18  # leaves room for a paper in a terminal with 80 columns
-    table.columns[3].overflow = "fold"
-    table.caption = "ncgnn models NAME shows the options of one."
     made = [row for row in rows if row["implemented"]]
+    lines: list[tuple[str, ...]] = []
     for family in dict.fromkeys(row["family"] for row in made):
-        table.add_section()
-        table.add_row(f"[bold]{escape(family)}[/]")
-        for row in made:
-            if row["family"] == family:
-                texts = (row["name"], row["title"], row["memory"], _short(row["paper"]))
-                table.add_row(*map(escape, texts))
-    missing = [row for row in rows if not row["implemented"]]
-    return [table, _published(missing)] if missing else [table]
+        lines.append((family,))
+        lines += [
+            (row["name"], row["title"], row["memory"], _short(row["paper"]))
+            for row in made
+            if row["family"] == family
+        ]
+    models = Table(
+        "",
+        ("name", "title", _MEMORY, "paper"),
+        tuple(lines),
+        ("ncgnn models NAME shows the options of one.",),
+        left=4,
+        compact=True,
+        unbroken=(0, 1),
+        widths={2: 18},  # leaves room for a paper in a terminal with 80 columns
+    )
+    missing = [
+        (
+            *(row["name"], row["title"], row["family"], _short(row["paper"])),
+            _scores(row["published"], "\n"),
+        )
+        for row in rows
+        if not row["implemented"]
+    ]
+    quoted = Table(
+        "Not implemented",
+        ("name", "title", "family", "paper", "accuracy"),
+        tuple(missing),
+        (
+            "Accuracy in percent that their authors report with 60/20/20 splits, as the "
+            "separated-learning paper quotes it.",
+        ),
+        left=5,
+        compact=True,
+        unbroken=(0, 1, 2, 4),
+    )
+    return [models, quoted] if missing else [models]
 
 
 def model_details(row: Fact) -> list[Table]:
     """One model: what it is, where it comes from, and its options."""
-    about = Table(show_header=False, title=escape(row["title"]), title_justify="left")
-    about.add_column(no_wrap=True)
-    about.add_column(overflow="fold")
+    edges = {
+        "incoming": "a node sees its incoming edges",
+        "both": "seen in both directions",
+        "none": "not seen",
+    }
     facts = {
         "name": row["name"],
         "about": row.get("about"),
         "family": row["family"],
         "paper": row["paper"],
         _MEMORY: row["memory"],
-        "directed edges": _EDGES.get(row["edges"]),
+        "directed edges": edges.get(row["edges"]),
         "published accuracy": _scores(row["published"]),
+        "presets": _presets(row["presets"]) if row["implemented"] else None,
+        "status": None if row["implemented"] else "not implemented",
     }
-    if row["implemented"]:
-        facts["presets"] = _presets(row["presets"])
-    else:
-        facts["status"] = "not implemented"
-    for name, value in facts.items():
-        if value:
-            about.add_row(name, escape(_plain(value)))
-    return [about, _options(row["options"])] if row["implemented"] else [about]
+    lines = tuple((name, _plain(value)) for name, value in facts.items() if value)
+    about = Table(row["title"], (), lines, left=2, unbroken=(0,))
+    if not row["implemented"]:
+        return [about]
+    options = tuple(
+        (
+            option["name"],
+            option["type"],
+            "(required)" if option["required"] else _value(option["default"]),
+            option["meaning"],
+        )
+        for option in row["options"]
+    )
+    head = ("option", "type", "default", "meaning")
+    return [about, Table("Options", head, options, left=4, unbroken=(0,), widths={1: 20})]
 
 
 def option_facts(kind: type[BaseModel]) -> list[Fact]:
@@ -86,36 +113,6 @@ def option_facts(kind: type[BaseModel]) -> list[Fact]:
         }
         for name, field in schema["properties"].items()
     ]
-
-
-def _narrow(*columns: str) -> Table:
-    """A table with little between its columns."""
-    return Table(*columns, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-
-
-def _published(rows: Sequence[Fact]) -> Table:
-    table = _narrow("name", "title", "family", "paper", "accuracy")
-    table.title, table.title_justify = "Not implemented", "left"
-    table.caption = (
-        "Accuracy in percent that their authors report with 60/20/20 splits, as the "
-        "separated-learning paper quotes it."
-    )
-    for column in (*table.columns[:3], table.columns[4]):
-        column.no_wrap = True
-    for row in rows:
-        texts = (row["name"], row["title"], row["family"], _short(row["paper"]))
-        table.add_row(*map(escape, texts), _scores(row["published"], "\n"))
-    return table
-
-
-def _options(rows: Sequence[Fact]) -> Table:
-    table = Table("option", "type", "default", "meaning", title="Options", title_justify="left")
-    table.columns[0].no_wrap = True
-    table.columns[1].max_width = 20
-    for row in rows:
-        default = "(required)" if row["required"] else _value(row["default"])
-        table.add_row(*map(escape, (row["name"], row["type"], default, row["meaning"])))
-    return table
 
 
 def _presets(presets: Mapping[str, Any]) -> str:
@@ -158,7 +155,7 @@ def _attributes(text: str) -> Iterator[tuple[str, str]]:
 
 def _plain(text: str) -> str:
     """Text without the marks of reStructuredText."""
-    return _ROLE.sub("", text).replace("`", "")
+    return re.sub(r":\w+:(?=`)", "", text).replace("`", "")
 
 
 def _type(field: Mapping[str, Any], shared: Mapping[str, Any], *, many: bool = False) -> str:
@@ -172,8 +169,14 @@ def _type(field: Mapping[str, Any], shared: Mapping[str, Any], *, many: bool = F
     if field.get("type") == "array":
         parts = field.get("prefixItems") or [field.get("items", {})]
         return f"list of {', '.join(_type(part, shared, many=True) for part in parts)}"
+    names = {
+        "integer": "whole number",
+        "boolean": "true or false",
+        "string": "text",
+        "null": "none",
+    }
     name = str(field.get("type", "anything"))
-    name = _NAMES.get(name, name)
+    name = names.get(name, name)
     return f"{name}{'s' if many and name.endswith('number') else ''}{_range(field)}"
 
 

@@ -1,9 +1,4 @@
-"""Results of training as tables for the terminal.
-
-Where the runs of a sweep stand, as a table.
-
-Finished runs as tables for people and for other programs.
-"""
+"""Finished runs for people and for other programs: results of sweeps, of `train`, of one run."""
 
 from __future__ import annotations
 
@@ -11,11 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.markup import escape
-from rich.table import Table
 
 from ncgnn.experiments import short_names
-from ncgnn.report.tables import Grid
+from ncgnn.report.style import SCORES, group_names, percent
+from ncgnn.report.tables import Marked, Table
 from ncgnn.training import summary
 
 if TYPE_CHECKING:
@@ -29,7 +23,7 @@ if TYPE_CHECKING:
 _STATES = ("finished", "running", "interrupted", "damaged", "failed", "missing")
 
 
-def plan_grid(planned: Sequence[PlannedRun]) -> Grid:
+def plan_table(planned: Sequence[PlannedRun]) -> Table:
     """The number of runs in every state, for every data set, split family and model."""
     keys = [
         (run.config.data.dataset, run.config.data.split, run.config.model.name) for run in planned
@@ -43,40 +37,20 @@ def plan_grid(planned: Sequence[PlannedRun]) -> Grid:
     total = Counter(run.state for run in planned)
     last = ("all", "", "", *(str(total[state]) for state in _STATES))
     head = ("data set", "split", "model", *_STATES)
-    return Grid(
+    return Table(
         "1 run" if len(planned) == 1 else f"{len(planned)} runs", head, (*rows, (), last), left=3
     )
 
 
-def results_grids(rows: Sequence[Row]) -> list[Grid]:
+def results_tables(rows: Sequence[Row]) -> list[Table]:
     """One table per split family; families never share one."""
-    return [_grid(split, [r for r in rows if r.split == split]) for split in _splits(rows)]
+    families = sorted({row.split for row in rows})
+    return [_family_table(family, [r for r in rows if r.split == family]) for family in families]
 
 
-def results_columns(rows: Sequence[Row]) -> dict[str, NDArray[Any]]:
-    """One line per row and one column per fact; what is unknown is NaN."""
-    plain = [_facts(row) for row in rows]
-    return {
-        name: np.array([facts[name] for facts in plain]) for name in (plain[0] if plain else ())
-    }
-
-
-def _splits(rows: Sequence[Row]) -> list[str]:
-    return sorted({row.split for row in rows})
-
-
-def _grid(split: str, rows: Sequence[Row]) -> Grid:
+def _family_table(split: str, rows: Sequence[Row]) -> Table:
     compared = any(row.difference for row in rows)
-    head = [
-        "data set",
-        "model",
-        "seeds",
-        "validation",
-        "test",
-        "test macro-F1",
-        "majority",
-        "s per run",
-    ]
+    head = ("data set", "model", "seeds", "validation", "test", "test macro-F1", "majority")
     notes = [
         "Mean ± sample standard deviation over seeds, percent. A model is named with the options "
         "in which it differs from most of its runs on that data set."
@@ -86,7 +60,6 @@ def _grid(split: str, rows: Sequence[Row]) -> Grid:
             "‡ The runs were trained by different versions of this package, as far as is known."
         )
     if compared:
-        head.append("difference")
         notes.append(
             "p: paired t test over common seeds, corrected for overlapping splits; ° all seeds "
             "share one split, so that it speaks of initialisations only; none where too little is "
@@ -95,26 +68,21 @@ def _grid(split: str, rows: Sequence[Row]) -> Grid:
     lines: list[tuple[str, ...]] = []
     before, called = rows[0].dataset, short_names([row.dataset for row in rows])
     for row in rows:
-        if row.dataset != before:
-            lines.append(())
-        before = row.dataset
-        cells = _cells(row, called[row.dataset])
-        lines.append((*cells, *([_difference(row)] if compared else [])))
-    title = f"Finished runs, {split} split"
-    return Grid(title, tuple(head), tuple(lines), tuple(notes), left=2)
-
-
-def _cells(row: Row, dataset: str) -> list[str]:
-    return [
-        dataset,
-        row.label,
-        f"{len(row.records)}{'‡' if len(row.codes) > 1 else ''}",
-        percent(row.spread("val")),
-        percent(row.spread("test")),
-        percent(row.spread("test", "macro_f1")),
-        "" if (base := row.mean_of("majority_baseline")) is None else f"{100 * base.mean:.2f}",
-        f"{row.seconds.mean:.1f}",
-    ]
+        lines += [()] if row.dataset != before else []
+        before, majority = row.dataset, row.mean_of("majority_baseline")
+        cells = (
+            called[row.dataset],
+            row.label,
+            f"{len(row.records)}{'‡' if len(row.codes) > 1 else ''}",
+            percent(row.spread("val")),
+            percent(row.spread("test")),
+            percent(row.spread("test", "macro_f1")),
+            "" if majority is None else percent(majority.mean),
+            f"{row.seconds.mean:.1f}",
+        )
+        lines.append((*cells, _difference(row)) if compared else cells)
+    head = (*head, "s per run", *(["difference"] if compared else []))
+    return Table(f"Finished runs, {split} split", head, tuple(lines), tuple(notes), left=2)
 
 
 def _difference(row: Row) -> str:
@@ -122,20 +90,19 @@ def _difference(row: Row) -> str:
     if found is None:
         return ""
     mark = "°" if found.over == "initialisations" else ""
-    p_value = "" if found.p_value is None else f"p {_p_value(found.p_value)}{mark}, "
-    return f"{round(100 * found.mean, 2) + 0.0:+.2f} ({p_value}n {found.seeds})"
+    chance = ""
+    if found.p_value is not None:
+        value = "< 0.001" if found.p_value < 0.0005 else f"{found.p_value:.3f}"
+        chance = f"p {value}{mark}, "
+    return f"{round(100 * found.mean, 2) + 0.0:+.2f} ({chance}n {found.seeds})"
 
 
-def _p_value(value: float) -> str:
-    return "< 0.001" if value < 0.0005 else f"{value:.3f}"
-
-
-def percent(spread: Spread | None) -> str:
-    """Mean ± deviation, in percent."""
-    if spread is None:
-        return ""
-    deviation = "" if spread.std is None else f" ± {100 * spread.std:.2f}"
-    return f"{100 * spread.mean:.2f}{deviation}"
+def results_columns(rows: Sequence[Row]) -> dict[str, NDArray[Any]]:
+    """One line per row and one column per fact; what is unknown is NaN."""
+    plain = [_facts(row) for row in rows]
+    return {
+        name: np.array([facts[name] for facts in plain]) for name in (plain[0] if plain else ())
+    }
 
 
 def _facts(row: Row) -> dict[str, Any]:
@@ -172,60 +139,77 @@ def _number(value: float | None) -> float:
     return float("nan") if value is None else value
 
 
-_TITLES = {
-    "accuracy": "accuracy",
-    "macro_f1": "macro-F1",
-    "balanced_accuracy": "balanced accuracy",
-    "auroc": "AUROC",
-    "calibration_error": "calibration error",
-}
-
-
 def summary_table(results: Sequence[RunResult]) -> Table:
     """Mean ± standard deviation over seeds, beside what always answering one class would get."""
     config, over = results[0].config, summary(results)
-    title = (
-        f"{config.model.name} on {_graph(config)}, {config.data.split} split, {_seeds(over.seeds)}"
-    )
-    table = _table(title)
-    table.add_row("validation accuracy", percent(over.val_accuracy))
-    for name, spread in over.test.items():
-        table.add_row(f"test {_TITLES[name]}", percent(spread), style=_style(name))
+    rows: list[tuple[str | Marked, ...]] = [("validation accuracy", percent(over.val_accuracy))]
+    rows += [_score_row(f"test {SCORES[n]}", n, percent(spread)) for n, spread in over.test.items()]
+    notes: tuple[str, ...] = ()
     if over.majority_baseline is not None:
-        table.add_row("always the commonest test class", percent(over.majority_baseline))
+        rows.append(("always the commonest test class", percent(over.majority_baseline)))
         if _no_better(over):
-            table.caption = "On test nodes no better than always giving that answer."
-    table.add_row("epochs", _spread(over.epochs, 1, ".0f"))
-    table.add_row("seconds", _spread(over.seconds, 1, ".1f"))
+            notes = ("On test nodes no better than always giving that answer.",)
+    rows += [("epochs", _spread(over.epochs, ".0f")), ("seconds", _spread(over.seconds, ".1f"))]
     if over.never_evaluated:
-        table.add_row("never evaluated", _classes(over.never_evaluated))
-    return table
+        rows.append(("never evaluated", _classes(over.never_evaluated)))
+    title = f"{_model_on_graph(config)}, {_seeds(over.seeds)}"
+    return Table(title, (), tuple(rows), notes)
 
 
 def comparison_table(per_model: Sequence[Sequence[RunResult]]) -> Table:
     """One row per model, over the same seeds of the same split family."""
     config, overs = per_model[0][0].config, [summary(results) for results in per_model]
-    title = f"{_graph(config)}, {config.data.split} split, {_seeds(overs[0].seeds)}"
-    table = Table("model", title=escape(title), title_justify="left")
-    for column in ("validation", "test accuracy", "test macro-F1", "epochs", "seconds"):
-        table.add_column(column, justify="right")
+    names = [results[0].config.model.name for results in per_model]
     best = max(range(len(overs)), key=lambda i: overs[i].val_accuracy.mean)
-    for number, (results, over) in enumerate(zip(per_model, overs, strict=True)):
+    rows: list[tuple[str | Marked, ...]] = []
+    for place, (name, over) in enumerate(zip(names, overs, strict=True)):
         scores = [percent(over.test[k]) if over.test else "" for k in ("accuracy", "macro_f1")]
-        costs = (_spread(over.epochs, 1, ".0f"), _spread(over.seconds, 1, ".1f"))
-        name, style = results[0].config.model.name, "bold" if number == best else ""
-        table.add_row(name, percent(over.val_accuracy), *scores, *costs, style=style)
+        costs = (_spread(over.epochs, ".0f"), _spread(over.seconds, ".1f"))
+        mark = "best" if place == best else ""
+        cells = (name, percent(over.val_accuracy), *scores, *costs)
+        rows.append(tuple(Marked(cell, mark) for cell in cells))
     baseline = overs[0].majority_baseline
     if baseline is not None:
-        table.add_row("majority class", "", percent(baseline))
-    idle = [r[0].config.model.name for r, o in zip(per_model, overs, strict=True) if _no_better(o)]
-    best_name = per_model[best][0].config.model.name
-    table.caption = f"Best on validation: {best_name}."
-    if idle:
-        table.caption += f" No better than the majority class: {', '.join(idle)}."
+        rows.append(("majority class", "", percent(baseline), "", "", ""))
+    notes = [f"Best on validation: {names[best]}."]
+    if idle := [name for name, over in zip(names, overs, strict=True) if _no_better(over)]:
+        notes.append(f"No better than the majority class: {', '.join(idle)}.")
     if overs[0].never_evaluated:
-        table.caption += f" Never evaluated: {_classes(overs[0].never_evaluated)}."
-    return table
+        notes.append(f"Never evaluated: {_classes(overs[0].never_evaluated)}.")
+    head = ("model", "validation", "test accuracy", "test macro-F1", "epochs", "seconds")
+    title = f"{_graph(config)}, {config.data.split} split, {_seeds(overs[0].seeds)}"
+    return Table(title, head, tuple(rows), tuple(notes))
+
+
+def evaluation_tables(result: dict[str, Any], config: RunConfig) -> list[Table]:
+    """Scores of one run, and its accuracy where nodes are confused and where not."""
+    parts = result["scores"]
+    scores = [
+        _score_row(title, name, *(percent(part[name]) for part in parts.values()))
+        for name, title in SCORES.items()
+        if all(part.get(name) is not None for part in parts.values())
+    ]
+    groups = [
+        (_part(key, row["part"], result), f"{row['nodes']:,}", percent(row["accuracy"]))
+        for key in ("accuracy_by_true_group", "accuracy_by_group", "accuracy_by_nh_decile")
+        for row in result.get(key, ())
+    ]
+    return [
+        Table(_model_on_graph(config), ("score", *parts), tuple(scores)),
+        Table("Accuracy", ("test nodes", "number", "accuracy"), tuple(groups)),
+    ]
+
+
+def _part(key: str, part: int, result: dict[str, Any]) -> str:
+    if key == "accuracy_by_nh_decile":
+        return f"NH {part / 10:.1f} to {(part + 1) / 10:.1f}"
+    group = group_names(len(result["thresholds"]) + 1)[part]
+    return f"{group} of the true labels" if "true" in key else f"{group} as estimated"
+
+
+def _score_row(title: str, score: str, *cells: str) -> tuple[str | Marked, ...]:
+    mark = "best" if score == "accuracy" else ""
+    return tuple(Marked(cell, mark) for cell in (title, *cells))
 
 
 def _classes(labels: Sequence[int]) -> str:
@@ -237,38 +221,8 @@ def _no_better(over: Summary) -> bool:
     return bool(over.test) and baseline is not None and over.test["accuracy"].mean <= baseline.mean
 
 
-def evaluation_tables(result: dict[str, Any], config: RunConfig) -> list[Table]:
-    """Scores of one run, and its accuracy where nodes are confused and where not."""
-    scores = Table(
-        "score",
-        *result["scores"],
-        title=escape(f"{config.model.name} on {_graph(config)}, {config.data.split} split"),
-        title_justify="left",
-    )
-    for name, title in _TITLES.items():
-        values = [part[name] for part in result["scores"].values()]
-        if None not in values:
-            scores.add_row(title, *(f"{100 * v:.2f}" for v in values), style=_style(name))
-    groups = Table("test nodes", "number", "accuracy", title="Accuracy", title_justify="left")
-    for key in ("accuracy_by_true_group", "accuracy_by_group", "accuracy_by_nh_decile"):
-        for row in result.get(key, ()):
-            accuracy = f"{100 * row['accuracy']:.2f}"
-            groups.add_row(_part(key, row["part"], result), f"{row['nodes']:,}", accuracy)
-    return [scores, groups]
-
-
-def _part(key: str, part: int, result: dict[str, Any]) -> str:
-    if key == "accuracy_by_nh_decile":
-        return f"NH {part / 10:.1f} to {(part + 1) / 10:.1f}"
-    group = ("low", "high")[part] if len(result["thresholds"]) == 1 else str(part)
-    return f"NC of true labels: {group}" if "true" in key else f"estimated group: {group}"
-
-
-def _table(title: str) -> Table:
-    table = Table(title=escape(title), show_header=False, title_justify="left")
-    table.add_column()
-    table.add_column(justify="right")
-    return table
+def _model_on_graph(config: RunConfig) -> str:
+    return f"{config.model.name} on {_graph(config)}, {config.data.split} split"
 
 
 def _graph(config: RunConfig) -> str:
@@ -280,10 +234,5 @@ def _seeds(seeds: Sequence[int]) -> str:
     return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(str(seed) for seed in seeds)}"
 
 
-def _style(name: str) -> str:
-    return "bold" if name == "accuracy" else ""
-
-
-def _spread(spread: Spread, factor: float, form: str) -> str:
-    deviation = "" if spread.std is None else f" ± {factor * spread.std:{form}}"
-    return f"{factor * spread.mean:{form}}{deviation}"
+def _spread(spread: Spread, form: str) -> str:
+    return f"{spread.mean:{form}}" + ("" if spread.std is None else f" ± {spread.std:{form}}")

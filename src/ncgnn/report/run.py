@@ -1,19 +1,10 @@
-"""A run's history as events for TensorBoard.
-
-What a run's files say, as rows of text.
-
-Figures of one run: how it was trained, how its groups came about, where it is right.
-
-A report of one run as a single HTML file that needs nothing else.
-
-Writing a run's report into its folder.
-"""
+"""A finished run for people: figures, a report as one HTML file, and events for TensorBoard."""
 
 from __future__ import annotations
 
 import warnings
+from base64 import b64encode
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,40 +14,60 @@ from matplotlib.ticker import MaxNLocator
 
 from ncgnn._io import atomic_write, write_text
 from ncgnn.errors import InputError
-from ncgnn.report.analysis import BLUE, STYLE, VERMILION, number, picture
 from ncgnn.report.style import (
+    BLUE,
     GREY,
-    SERIES,
-    Record,
-    epochs,
-    legend,
-    limit_loss,
-    line,
-    settled,
-    values,
+    LIGHT,
+    LOOKS,
+    PARTS,
+    SCORES,
+    STYLE,
+    VERMILION,
+    freeze_layout,
+    group_names,
+    number,
+    percent,
+    picture,
+    show_percent,
+    twin,
 )
-from ncgnn.report.tables import image, page, table
-from ncgnn.training import CONFIG, ENVIRONMENT, RESULT, SPLIT, TIMING, RunFolder, read_toml
+from ncgnn.report.tables import Table, render
+from ncgnn.training import CONFIG, ENVIRONMENT, RESULT, SPLIT, TIMING, read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
     from ncgnn.training import RunFolder
 
-Row = tuple[str, ...]
+    Record = Mapping[str, Any]
 
-PARTS = {"train": "train", "val": "validation", "test": "test"}
-_SCORES = {
-    "accuracy": "accuracy",
-    "macro_f1": "macro-F1",
-    "balanced_accuracy": "balanced accuracy",
-    "auroc": "AUROC",
-    "calibration_error": "calibration error",
-    "loss": "cross-entropy",
-}
+REPORT, FIGURES, DPI = "report.html", "figures", 150
+
+
+def write_run_report(folder: RunFolder) -> list[Path]:
+    """Write ``report.html`` and the figures as PNG and SVG; returns the paths, report first.
+
+    The run's result must be written already; whether the run is marked as done does not matter.
+    Every picture is drawn once: the report holds the bytes of the PNG files.
+    """
+    run = RunFacts.read(folder)
+    pictures: dict[str, bytes] = {}
+    paths: list[Path] = []
+    for name, figure in run_figures(run.config, run.history, run.result).items():
+        pictures[name] = picture(figure, "png", DPI)
+        files = {"png": pictures[name], "svg": picture(figure, "svg")}
+        for suffix, content in files.items():
+            path = folder / FIGURES / f"{name}.{suffix}"
+            with atomic_write(path) as stream:
+                stream.write(content)
+            paths.append(path)
+    report = folder / REPORT
+    write_text(report, run_page(run, pictures))
+    return [report, *paths]
 
 
 @dataclass(frozen=True)
@@ -92,71 +103,85 @@ class RunFacts:
         )
 
 
-def group_names(count: int, measure: str = "NC") -> list[str]:
-    """What the groups are called, the least confused first."""
-    if count == 1:
-        return ["all nodes"]
-    if count == 2:
-        return [f"low {measure}", f"high {measure}"]
-    return [f"{measure} group {group}" for group in range(count)]
+def run_page(run: RunFacts, pictures: Mapping[str, bytes]) -> str:
+    """The report as HTML, from what was read and the PNG pictures by name of the figure."""
+    result = run.result
+    return render(
+        "run.html",
+        title=f"{result['model']} on {result['graph']}",
+        headline=_headline(result),
+        about=_about(run),
+        scores=_score_table(run),
+        remarks=f"{_unseen_classes(result)} {_corrected_shares(run)}",
+        groups=_group_table(run) if "mean_nc" in result else None,
+        about_groups=_about_groups(run) if "mean_nc" in result else "",
+        true_groups=_true_group_table(result),
+        config=_config_table(run.config),
+        environment=_environment_table(run),
+        pictures={name: b64encode(png).decode() for name, png in pictures.items()},
+    )
 
 
-def measure_name(config: Mapping[str, Any]) -> str:
-    """What a model's groups follow from: NC, or 1 − NH in the ablation."""
-    return "1 − NH" if config.get("model", {}).get("guidance") == "nh" else "NC"
+def _headline(result: Record) -> str:
+    key = _evaluated(result)
+    text = f"{PARTS[key].capitalize()} accuracy {percent(result['scores'][key]['accuracy'])} %"
+    if result["majority_baseline"] is None:
+        return f"{text}; the split has no test nodes."
+    return (
+        f"{text}; always answering the commonest class: {percent(result['majority_baseline'])} %."
+    )
 
 
-def evaluated_part(result: Mapping[str, Any]) -> tuple[str, str]:
-    """Key and name of the part whose groups are scored: validation where test is empty."""
-    key = "test" if "test" in result["scores"] else "val"
-    return key, PARTS[key]
+def _evaluated(result: Record) -> str:
+    """The part whose groups are scored: validation where there are no test nodes."""
+    return "test" if "test" in result["scores"] else "val"
 
 
-def about_rows(run: RunFacts) -> list[Row]:
-    """What was run."""
+def _about(run: RunFacts) -> Table:
     result = run.result
     graph, dataset = str(result["graph"]), str(result["dataset"])
-    return [
+    rows = (
         ("Data set", dataset if graph == dataset else f"{dataset} ({graph})"),
         ("Model", str(result["model"])),
         ("Split family", f"{result['split']} ({run.split['origin']})"),
         ("Seed", str(result["seed"])),
         ("Split, SHA-256", str(result["split_sha256"])),
         ("Best epoch", f"{result['best_epoch']} (from 0; {result['epochs']} were trained)"),
-    ]
+    )
+    return Table("", (), rows, left=2)
 
 
-def score_table(run: RunFacts) -> tuple[Row, list[Row]]:
-    """Titles and rows of the scores, with the majority baseline as the last row."""
+def _score_table(run: RunFacts) -> Table:
+    """All scores that some part has, with the majority baseline as the last row."""
     scores = run.result["scores"]
-    columns = [
-        key
-        for key in _SCORES
-        if key != "auroc" or any(row["auroc"] is not None for row in scores.values())
-    ]
-    head = ("part", "nodes", *(_SCORES[key] for key in columns))
+    shown = [key for key in SCORES if any(part.get(key) is not None for part in scores.values())]
     rows = [
-        (name, f"{len(run.split[key]):,}", *(number(scores[key][column]) for column in columns))
-        for key, name in PARTS.items()
-        if key in scores
+        (
+            PARTS[part],
+            f"{len(run.split[part]):,}",
+            *(percent(scores[part][key]) or "–" for key in shown),
+            number(scores[part]["loss"]),
+        )
+        for part in PARTS
+        if part in scores
     ]
     if run.result["majority_baseline"] is not None:
-        baseline = number(run.result["majority_baseline"])
-        size = f"{len(run.split['test']):,}"
-        rows.append(("majority class of test", size, baseline, *[""] * (len(head) - 3)))
-    return head, rows
+        size, share = f"{len(run.split['test']):,}", percent(run.result["majority_baseline"])
+        rows.append(("majority class of test", size, share, *[""] * len(shown)))
+    head = ("part", "nodes", *(SCORES[key] for key in shown), "cross-entropy")
+    return Table("", head, tuple(rows))
 
 
-def unseen_classes(result: Mapping[str, Any]) -> str:
+def _unseen_classes(result: Record) -> str:
     """A sentence about the classes that no score speaks of."""
-    unseen = [str(number) for number in result["never_evaluated"]]
+    unseen = [str(label) for label in result["never_evaluated"]]
     if not unseen:
         return "Every class of the graph occurs among the validation or test nodes."
     noun = "class" if len(unseen) == 1 else "classes"
     return f"Never evaluated, for no validation or test node has it: {noun} {', '.join(unseen)}."
 
 
-def corrected_shares(run: RunFacts) -> str:
+def _corrected_shares(run: RunFacts) -> str:
     """A sentence about answers that are meant for other class shares than the training nodes'."""
     if run.config.get("training", {}).get("class_shares", "train") == "train":
         return ""
@@ -166,73 +191,73 @@ def corrected_shares(run: RunFacts) -> str:
     )
 
 
-def group_table(run: RunFacts) -> tuple[Row, list[Row]]:
+def _group_table(run: RunFacts) -> Table:
     """The groups that were in force in the best epoch, with α and accuracy."""
-    result = run.result
-    _, part = evaluated_part(result)
+    result, part = run.result, PARTS[_evaluated(run.result)]
     sizes, alpha = result["group_sizes"], result.get("alpha") or [None]
     by_group = {record["part"]: record for record in result["accuracy_by_group"]}
-    rows: list[Row] = []
-    for group, name in enumerate(group_names(len(sizes), measure_name(run.config))):
+    rows: list[tuple[str, ...]] = []
+    for group, name in enumerate(group_names(len(sizes), _measure(run.config))):
         record = by_group.get(group, {"nodes": 0, "accuracy": None})
         # A model without separate channels has one α for all groups.
         weight = alpha[group] if len(alpha) == len(sizes) else alpha[0]
         shown = (f"{sizes[group]:,}", number(weight), f"{record['nodes']:,}")
-        rows.append((name, *shown, number(record["accuracy"])))
-    return ("estimated group", "nodes", "α", f"{part} nodes", f"{part} accuracy"), rows
+        rows.append((name, *shown, percent(record["accuracy"]) or "–"))
+    head = ("estimated group", "nodes", "α", f"{part} nodes", f"{part} accuracy")
+    return Table("", head, tuple(rows))
 
 
-def true_group_table(result: Mapping[str, Any]) -> tuple[Row, list[Row]]:
+def _measure(config: Record) -> str:
+    """What a model's groups follow from: NC, or 1 − NH in the ablation."""
+    return "1 − NH" if config.get("model", {}).get("guidance") == "nh" else "NC"
+
+
+def _about_groups(run: RunFacts) -> str:
+    result, measure = run.result, _measure(run.config)
+    text = f"In the best epoch the mean estimated {measure} was {number(result['mean_nc'])}"
+    if measure == "NC":
+        true = number(result["true_mean_nc"])
+        text += f"; with the true labels the mean NC (k={result['hops']}) is {true}"
+    return f"{text}."
+
+
+def _true_group_table(result: Record) -> Table:
     """Accuracy by NC of the true labels."""
-    _, part = evaluated_part(result)
-    names = group_names(len(result["thresholds"]) + 1)
+    part, names = PARTS[_evaluated(result)], group_names(len(result["thresholds"]) + 1)
     rows = [
-        (names[record["part"]], f"{record['nodes']:,}", number(record["accuracy"]))
+        (names[record["part"]], f"{record['nodes']:,}", percent(record["accuracy"]))
         for record in result["accuracy_by_true_group"]
     ]
-    return ("group by true NC", f"{part} nodes", f"{part} accuracy"), rows
+    return Table("", ("group by true NC", f"{part} nodes", f"{part} accuracy"), tuple(rows))
 
 
-def config_rows(config: Mapping[str, Any]) -> list[Row]:
-    """Every option as section, name and value."""
-    return [
-        (section, name, _plain(value))
+def _config_table(config: Record) -> Table:
+    def text(value: Any) -> str:
+        if isinstance(value, list):
+            return ", ".join(text(item) for item in value)
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    rows = [
+        (section, name, text(value))
         for section, options in config.items()
         for name, value in options.items()
     ]
+    return Table("", ("section", "option", "value"), tuple(rows), left=3)
 
 
-def environment_rows(environment: Mapping[str, Any]) -> list[Row]:
-    """Versions, machine, threads and the hash of the graph."""
-    flat = {key: value for key, value in environment.items() if key != "packages"}
-    flat |= environment.get("packages", {})
-    return [(key, "–" if value is None else str(value)) for key, value in flat.items()]
-
-
-def time_rows(timing: Mapping[str, Any]) -> list[Row]:
-    """How long training took."""
-    return [
-        ("Training", f"{timing['seconds']:.2f} s"),
-        ("One epoch", f"{1000 * timing['seconds_per_epoch']:.2f} ms"),
+def _environment_table(run: RunFacts) -> Table:
+    """How long training took, versions, machine, threads and the hash of the graph."""
+    flat = {key: value for key, value in run.environment.items() if key != "packages"}
+    flat |= run.environment.get("packages", {})
+    rows = [
+        ("Training", f"{run.timing['seconds']:.2f} s"),
+        ("One epoch", f"{1000 * run.timing['seconds_per_epoch']:.2f} ms"),
+        *((key, "–" if value is None else str(value)) for key, value in flat.items()),
     ]
+    return Table("", (), tuple(rows), left=2)
 
 
-def _plain(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(_plain(item) for item in value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
-_PARTS = (("train", "train"), ("validation", "val"), ("test", "test"))
-_LIGHT = "#d4d4d4"
-DPI = 150
-
-
-def run_figures(
-    config: Mapping[str, Any], history: Sequence[Record], result: Mapping[str, Any]
-) -> dict[str, Figure]:
+def run_figures(config: Record, history: Sequence[Record], result: Record) -> dict[str, Figure]:
     """All figures of a run by name; a model without groups has no ``interplay``.
 
     Args:
@@ -243,7 +268,7 @@ def run_figures(
     best = int(result["best_epoch"])
     figures = {"curves": curves_figure(history, best)}
     if "mean_nc" in result:
-        measure = measure_name(config)
+        measure = _measure(config)
         true_mean = result["true_mean_nc"] if measure == "NC" else None
         figures["interplay"] = interplay_figure(history, true_mean, best, measure=measure)
     figures["groups"] = groups_figure(result)
@@ -256,21 +281,22 @@ def curves_figure(history: Sequence[Record], best_epoch: int) -> Figure:
         figure = Figure(figsize=(8, 3.1), dpi=DPI, layout="constrained")
         loss, accuracy = figure.subplots(1, 2)
         shown = [("train", "loss"), ("validation", "val_loss")]
-        for (label, key), look in zip(shown, SERIES, strict=False):
-            line(loss, history, values(history, key), label, look)
-        shown = [(name, f"{key}_accuracy") for name, key in _PARTS]
-        for (label, key), look in zip(shown, SERIES, strict=False):
-            column = values(history, key)
+        for (label, key), look in zip(shown, LOOKS, strict=False):
+            _line(loss, history, _values(history, key), label, look)
+        shown = [(name, f"{key}_accuracy") for key, name in PARTS.items()]
+        for (label, key), look in zip(shown, LOOKS, strict=False):
+            column = _values(history, key)
             if not np.isnan(column).all():  # a split without test nodes
-                line(accuracy, history, column, label, look)
+                _line(accuracy, history, column, label, look)
         loss.set_ylabel("cross-entropy")
-        limit_loss(loss, history)
+        _limit_loss(loss, history)
         accuracy.set_ylabel("accuracy")
+        show_percent(accuracy.yaxis)
         accuracy.set_ylim(0, 1.02)
         for axis in (loss, accuracy):
-            epochs(axis, best_epoch)
-            legend(axis)
-        return settled(figure)
+            _epochs(axis, best_epoch)
+            _legend(axis)
+        return freeze_layout(figure)
 
 
 def interplay_figure(
@@ -296,21 +322,19 @@ def interplay_figure(
         grid = figure.add_gridspec(2, 2, height_ratios=(1.25, 1))
         top = figure.add_subplot(grid[0, :])
         name = f"mean estimated {measure}"
-        line(top, history, values(history, "mean_nc"), name, (BLUE, "-"), width=2.0)
+        _line(top, history, _values(history, "mean_nc"), name, (BLUE, "-"), width=2.0)
         if true_mean_nc is not None:
             label = f"mean true {measure} ({true_mean_nc:.3f})"
             top.axhline(true_mean_nc, color=BLUE, linestyle="--", linewidth=1.4, label=label)
         top.set_ylabel(f"mean {measure}", color=BLUE)
         top.set_ylim(bottom=0)
-        right = top.twinx()
-        right.spines.right.set_visible(True)
-        accuracy = values(history, "val_accuracy")
-        line(right, history, accuracy, "validation accuracy", (VERMILION, "-"), width=0.9)
+        right = twin(top)  # the curve in front is the calmer one
+        accuracy = _values(history, "val_accuracy")
+        _line(right, history, accuracy, "validation accuracy", (VERMILION, "-"), width=0.9)
         right.set_ylabel("validation accuracy", color=VERMILION)
-        top.set_zorder(right.get_zorder() + 1)  # its curve is the calmer one
-        top.patch.set_visible(False)
-        epochs(top, best_epoch)
-        legend(top, right)
+        show_percent(right.yaxis)
+        _epochs(top, best_epoch)
+        _legend(top, right)
         sizes, alpha = (figure.add_subplot(grid[1, column]) for column in (0, 1))
         _per_group(sizes, history, "group_sizes", measure)
         sizes.set_ylabel("nodes in the group")
@@ -318,38 +342,39 @@ def interplay_figure(
         alpha.set_ylabel("α (message passing)")
         alpha.set_ylim(0, 1.02)
         for axis in (sizes, alpha):
-            epochs(axis, best_epoch, marked=False)
-            legend(axis)
-        return settled(figure)
+            _epochs(axis, best_epoch, marked=False)
+            _legend(axis)
+        return freeze_layout(figure)
 
 
-def groups_figure(result: Mapping[str, Any]) -> Figure:
+def groups_figure(result: Record) -> Figure:
     """Where the model is right: accuracy by NC of the true labels, and by tenths of NH."""
     with rc_context(STYLE):
         figure = Figure(figsize=(8, 3.3), dpi=DPI, layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
-        part, title = evaluated_part(result)
-        overall = float(result["scores"][part]["accuracy"])
+        part = _evaluated(result)
+        overall, title = float(result["scores"][part]["accuracy"]), PARTS[part]
         _group_bars(left, result)
         for axis in (left, right):
-            label = f"all {title} nodes ({overall:.3f})"
+            label = f"all {title} nodes ({overall:.1%})"
             axis.axhline(overall, color=GREY, linestyle="--", linewidth=1.2, label=label)
             axis.set_ylabel(f"{title} accuracy")
             axis.set_ylim(0, 1.22 if axis is left else 1.03)
             axis.set_yticks(np.linspace(0, 1, 6))
+            show_percent(axis.yaxis)
         _homophily_tenths(right, result)
-        legend(left)
-        return settled(figure)
+        _legend(left)
+        return freeze_layout(figure)
 
 
-def _group_bars(axis: Axes, result: Mapping[str, Any]) -> None:
+def _group_bars(axis: Axes, result: Record) -> None:
     names = group_names(len(result["thresholds"]) + 1)
     records = result["accuracy_by_true_group"]
     places = [record["part"] for record in records]
     heights = [record["accuracy"] for record in records]
     axis.bar(places, heights, width=0.6, color=BLUE + "55", edgecolor=BLUE, linewidth=1.2)
     for record in records:
-        text = f"{record['accuracy']:.3f}\n{record['nodes']:,} nodes"
+        text = f"{record['accuracy']:.1%}\n{record['nodes']:,} nodes"
         height = record["accuracy"] + 0.02
         box: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6}
         axis.text(record["part"], height, text, ha="center", va="bottom", fontsize=8, bbox=box)
@@ -359,138 +384,92 @@ def _group_bars(axis: Axes, result: Mapping[str, Any]) -> None:
     axis.set_xlabel(f"groups by true NC, k={result['hops']}, divided at {limits}")
 
 
-def _homophily_tenths(axis: Axes, result: Mapping[str, Any]) -> None:
+def _homophily_tenths(axis: Axes, result: Record) -> None:
     counts, accuracy = np.zeros(10), np.full(10, np.nan)
     for record in result["accuracy_by_nh_decile"]:
         counts[record["part"]] = record["nodes"]
         accuracy[record["part"]] = record["accuracy"]
     middle = np.arange(10) / 10 + 0.05
-    behind = axis.twinx()
-    behind.spines.right.set_visible(True)
-    behind.bar(middle, counts, width=0.09, color=_LIGHT, label="nodes")
+    behind = twin(axis)
+    behind.bar(middle, counts, width=0.09, color=LIGHT, label="nodes")
     behind.set_ylabel("nodes")
     behind.set_ylim(0, 1.03 * max(float(counts.max()), 1.0))
     behind.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-    axis.set_zorder(behind.get_zorder() + 1)
-    axis.patch.set_visible(False)
     axis.plot(middle, accuracy, color=BLUE, marker="o", markersize=4.5, label="accuracy")
     axis.set_xlim(0, 1)
     axis.set_xticks(np.linspace(0, 1, 11))
-    axis.set_xlabel("node homophily NH of the closed neighbourhood")
-    legend(axis, behind)
+    axis.set_xlabel("node homophily NH of the closed neighborhood")
+    _legend(axis, behind)
 
 
 def _per_group(axis: Axes, history: Sequence[Record], key: str, measure: str) -> None:
     table = np.array([record[key] for record in history], dtype=np.float64)
     names = group_names(table.shape[1], measure)
     for group, name in enumerate(names):
-        line(axis, history, table[:, group], name, SERIES[group % len(SERIES)])
+        _line(axis, history, table[:, group], name, LOOKS[group % len(LOOKS)])
 
 
-_STYLE = """
-.texts td { text-align: left; overflow-wrap: anywhere; }
-.numbers th + th, .numbers td + td { text-align: right; padding: .25rem 0 .25rem 1.5rem; }
-.lead { font-size: 1.15rem; }
-"""
-
-
-def run_report(folder: RunFolder) -> str:
-    """The report of a run whose result is written, as HTML with its pictures."""
-    run = RunFacts.read(folder)
-    figures = run_figures(run.config, run.history, run.result)
-    return run_page(run, {name: picture(figure, "png", DPI) for name, figure in figures.items()})
-
-
-def run_page(run: RunFacts, pictures: Mapping[str, bytes]) -> str:
-    """The report from what was read, and the PNG pictures by name of the figure."""
-    result = run.result
-    name = f"{result['model']} on {result['graph']}"
-    parts = [
-        f"<h1>{escape(name)}</h1>",
-        f'<p class="lead">{escape(_headline(run))}</p>',
-        _texts(table((), about_rows(run))),
-        "<h2>Scores</h2>",
-        _numbers(table(*score_table(run))),
-        f"<p>{escape(unseen_classes(result))} {escape(corrected_shares(run))}</p>",
-        "<h2>Training</h2>",
-        image(pictures["curves"], "Loss and accuracy per epoch"),
-        "<p>Training loss and accuracy are those of the step, with dropout; all else is measured "
-        "without. The best epoch is the first with the highest validation accuracy.</p>",
-        *(_groups(run, pictures["interplay"]) if "interplay" in pictures else ()),
-        "<h2>Where is the model right?</h2>",
-        image(pictures["groups"], "Accuracy by true Neighborhood Confusion and by homophily"),
-        _numbers(table(*true_group_table(result))),
-        "<p>Neighborhood Confusion (NC) and Node Homophily (NH) are those of the true labels here; "
-        "no such label of a test node enters training.</p>",
-        "<h2>Configuration</h2>",
-        _texts(table(("section", "option", "value"), config_rows(run.config))),
-        "<h2>Environment and time</h2>",
-        _texts(table((), [*time_rows(run.timing), *environment_rows(run.environment)])),
-    ]
-    return page(name, parts, _STYLE)
-
-
-def _headline(run: RunFacts) -> str:
-    result = run.result
-    key, name = evaluated_part(result)
-    text = f"{name.capitalize()} accuracy {number(result['scores'][key]['accuracy'])}"
-    if result["majority_baseline"] is None:
-        return f"{text}; the split has no test nodes."
-    return f"{text}; always answering the commonest class: {number(result['majority_baseline'])}."
-
-
-def _groups(run: RunFacts, png: bytes) -> list[str]:
-    """Groups and α; of models that have them."""
-    result, measure = run.result, measure_name(run.config)
-    text = f"In the best epoch the mean estimated {measure} was {number(result['mean_nc'])}"
-    if measure == "NC":
-        text += f"; with the true labels the mean NC (k={result['hops']}) is "
-        text += number(result["true_mean_nc"])
-    about = (
-        f"{text}. A group's weight α is that of message passing; 1 − α is that of the node's own "
-        "features. Groups change when validation accuracy reaches a new high."
+def _line(
+    axis: Axes,
+    history: Sequence[Record],
+    column: NDArray[np.float64],
+    label: str,
+    look: tuple[Any, ...],
+    width: float = 1.2,
+) -> None:
+    """Draw one curve over the epochs."""
+    places = [record["epoch"] for record in history]
+    # Few points, or points with gaps between them: one alone makes no line.
+    dotted = len(places) <= 12 or bool(np.isnan(column).any())
+    marker: dict[str, Any] = {"marker": "o", "markersize": 3} if dotted else {}
+    axis.plot(
+        places, column, color=look[0], linestyle=look[1], linewidth=width, label=label, **marker
     )
-    return [
-        "<h2>Groups</h2>",
-        image(png, "Estimated confusion, validation accuracy, group sizes and α per epoch"),
-        _numbers(table(*group_table(run))),
-        f"<p>{escape(about)}</p>",
-    ]
 
 
-def _texts(html: str) -> str:
-    """A table of names and values, all beginning at the left."""
-    return f'<div class="texts">{html}</div>'
+def _values(history: Sequence[Record], key: str) -> NDArray[np.float64]:
+    """A column of the history; NaN for null."""
+    return np.array([record.get(key) for record in history], dtype=np.float64)
 
 
-def _numbers(html: str) -> str:
-    """A table whose columns but the first hold numbers, titles above them."""
-    return f'<div class="numbers">{html}</div>'
+def _limit_loss(axis: Axes, history: Sequence[Record]) -> None:
+    """Keep a high first loss from flattening the rest: cut it off above, and say so."""
+    column = np.concatenate([_values(history, "loss"), _values(history, "val_loss")])
+    usual, highest = 1.5 * float(np.quantile(column, 0.97)), float(column.max())
+    axis.set_ylim(bottom=0)
+    if highest > 2 * usual > 0:
+        axis.set_ylim(0, usual)
+        text = f"↑ up to {highest:.3g}"
+        axis.text(0.98, 0.97, text, ha="right", va="top", transform=axis.transAxes, fontsize=8)
 
 
-REPORT, FIGURES = "report.html", "figures"
+def _epochs(axis: Axes, best_epoch: int, *, marked: bool = True) -> None:
+    """Make the horizontal axis one of epochs; a dotted line stands at the best one."""
+    label: dict[str, Any] = {"label": f"best epoch ({best_epoch})"} if marked else {}
+    axis.axvline(best_epoch, color=GREY, linestyle=":", linewidth=1.3, zorder=1, **label)
+    axis.set_xlabel("epoch")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.margins(x=0.02)
 
 
-def write_run_report(folder: RunFolder) -> list[Path]:
-    """Write ``report.html`` and the figures as PNG and SVG; returns the paths, report first.
-
-    The run's result must be written already; whether the run is marked as done does not matter.
-    Every picture is drawn once: the report holds the bytes of the PNG files.
-    """
-    run = RunFacts.read(folder)
-    pictures: dict[str, bytes] = {}
-    paths: list[Path] = []
-    for name, figure in run_figures(run.config, run.history, run.result).items():
-        pictures[name] = picture(figure, "png", DPI)
-        files = {"png": pictures[name], "svg": picture(figure, "svg")}
-        for suffix, content in files.items():
-            path = folder / FIGURES / f"{name}.{suffix}"
-            with atomic_write(path) as stream:
-                stream.write(content)
-            paths.append(path)
-    report = folder / REPORT
-    write_text(report, run_page(run, pictures))
-    return [report, *paths]
+def _legend(axis: Axes, *others: Axes) -> None:
+    """One legend for all axes of a panel, above it, where no curve can be."""
+    pairs = [one.get_legend_handles_labels() for one in (axis, *others)]
+    handles = [handle for pair in pairs for handle in pair[0]]
+    labels = [label for pair in pairs for label in pair[1]]
+    axis.legend(
+        handles,
+        labels,
+        frameon=False,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=4,
+        fontsize=8,
+        handlelength=1.7,
+        handletextpad=0.5,
+        columnspacing=0.9,
+        borderaxespad=0.2,
+    )
 
 
 _SCALARS = {

@@ -1,100 +1,99 @@
-"""What the figures of runs have in common: lines over epochs, and their legends."""
+"""How numbers and pictures look: colors, dashes, markers, names of scores, percent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import warnings
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import PercentFormatter
 
-from ncgnn.report.analysis import BLUE, GREEN, ORANGE, PURPLE, VERMILION
+from ncgnn._io import atomic_write
+from ncgnn.training import Spread
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
-Record = Mapping[str, Any]
-
-GREY = "#555555"
-#: Colour and dashes of one curve after the other.
-SERIES: list[tuple[str, Any]] = [
-    (BLUE, "-"),
-    (ORANGE, "--"),
-    (GREEN, "-."),
-    (VERMILION, ":"),
-    (PURPLE, (0, (5, 1))),
-    ("#56B4E9", (0, (3, 1, 1, 1))),
-    ("#000000", (0, (1, 1))),
-]
-
-
-def line(
-    axis: Axes,
-    history: Sequence[Record],
-    column: NDArray[np.float64],
-    label: str,
-    look: tuple[str, Any],
-    width: float = 1.2,
-) -> None:
-    """Draw one curve over the epochs."""
-    places = [record["epoch"] for record in history]
-    # Few points, or points with gaps between them: one alone makes no line.
-    dotted = len(places) <= 12 or bool(np.isnan(column).any())
-    marker: dict[str, Any] = {"marker": "o", "markersize": 3} if dotted else {}
-    axis.plot(
-        places, column, color=look[0], linestyle=look[1], linewidth=width, label=label, **marker
-    )
-
-
-def values(history: Sequence[Record], key: str) -> NDArray[np.float64]:
-    """A column of the history; NaN for null."""
-    return np.array([record.get(key) for record in history], dtype=np.float64)
+# Okabe and Ito's palette, which color-blind people can tell apart.
+BLUE, ORANGE, GREEN, VERMILION, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
+SKY, YELLOW, BLACK, GREY, LIGHT = "#56B4E9", "#F0E442", "#000000", "#555555", "#d4d4d4"
+#: Color, dashes and marker of one curve after the other.
+LOOKS: tuple[tuple[str, Any, str], ...] = (
+    (BLUE, "-", "o"),
+    (ORANGE, "--", "s"),
+    (GREEN, "-.", "^"),
+    (VERMILION, ":", "D"),
+    (PURPLE, (0, (5, 1)), "v"),
+    (SKY, (0, (3, 1, 1, 1)), "P"),
+    (BLACK, (0, (1, 1)), "X"),
+)
+#: Settings of matplotlib for every figure.
+STYLE: dict[Any, Any] = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "font.size": 9,
+    "svg.hashsalt": "ncgnn",
+    "text.parse_math": False,  # names of people's classes are no formulas
+}
+#: What people call the parts of a split and the scores.
+PARTS = {"train": "train", "val": "validation", "test": "test"}
+SCORES = {
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "balanced_accuracy": "balanced accuracy",
+    "auroc": "AUROC",
+    "average_precision": "average precision",
+    "calibration_error": "calibration error",
+}
 
 
-def limit_loss(axis: Axes, history: Sequence[Record]) -> None:
-    """Keep a high first loss from flattening the rest: cut it off above, and say so."""
-    column = np.concatenate([values(history, "loss"), values(history, "val_loss")])
-    usual, highest = 1.5 * float(np.quantile(column, 0.97)), float(column.max())
-    axis.set_ylim(bottom=0)
-    if highest > 2 * usual > 0:
-        axis.set_ylim(0, usual)
-        text = f"↑ up to {highest:.3g}"
-        axis.text(0.98, 0.97, text, ha="right", va="top", transform=axis.transAxes, fontsize=8)
+def percent(value: float | Spread | None) -> str:
+    """A share in percent, without the sign; mean ± deviation of several, nothing of none."""
+    if value is None:
+        return ""
+    if not isinstance(value, Spread):
+        return f"{100 * value:.2f}"
+    deviation = "" if value.std is None else f" ± {100 * value.std:.2f}"
+    return f"{100 * value.mean:.2f}{deviation}"
 
 
-def epochs(axis: Axes, best_epoch: int, *, marked: bool = True) -> None:
-    """Make the horizontal axis one of epochs; a dotted line stands at the best one."""
-    label: dict[str, Any] = {"label": f"best epoch ({best_epoch})"} if marked else {}
-    axis.axvline(best_epoch, color=GREY, linestyle=":", linewidth=1.3, zorder=1, **label)
-    axis.set_xlabel("epoch")
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.margins(x=0.02)
+def number(value: float | None, digits: int = 3) -> str:
+    """A number that is no share, such as NC; a dash where it is undefined."""
+    return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
-def legend(axis: Axes, *others: Axes) -> None:
-    """One legend for all axes of a panel, above it, where no curve can be."""
-    pairs = [one.get_legend_handles_labels() for one in (axis, *others)]
-    handles = [handle for pair in pairs for handle in pair[0]]
-    labels = [label for pair in pairs for label in pair[1]]
-    axis.legend(
-        handles,
-        labels,
-        frameon=False,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=4,
-        fontsize=8,
-        handlelength=1.7,
-        handletextpad=0.5,
-        columnspacing=0.9,
-        borderaxespad=0.2,
-    )
+def group_names(count: int, measure: str = "NC") -> list[str]:
+    """What the groups of nodes are called, the least confused first."""
+    if count == 1:
+        return ["all nodes"]
+    if count == 2:
+        return [f"low {measure}", f"high {measure}"]
+    return [f"{measure} group {group}" for group in range(count)]
 
 
-def settled(figure: Figure) -> Figure:
+def show_percent(*axes: Axis) -> None:
+    """Label the ticks of axes that show shares, such as accuracy, in percent."""
+    for axis in axes:
+        axis.set_major_formatter(PercentFormatter(1))
+
+
+def twin(axis: Axes) -> Axes:
+    """A second vertical axis at the right, drawn behind the first."""
+    behind = axis.twinx()
+    behind.spines.right.set_visible(True)
+    axis.set_zorder(behind.get_zorder() + 1)
+    axis.patch.set_visible(False)
+    return behind
+
+
+def freeze_layout(figure: Figure) -> Figure:
     """Find the layout now and keep it, so that not every file of the figure finds it again."""
     FigureCanvasAgg(figure)
     engine = figure.get_layout_engine()
@@ -102,3 +101,24 @@ def settled(figure: Figure) -> Figure:
         engine.execute(figure)
     figure.set_layout_engine(None)
     return figure
+
+
+def picture(figure: Figure, image_format: str, dpi: int = 160) -> bytes:
+    """A figure as the bytes of a PNG or SVG file, the same for the same figure."""
+    stream = BytesIO()
+    FigureCanvasAgg(figure)
+    metadata: dict[str, Any] = {"Date": None} if image_format == "svg" else {}
+    with rc_context(STYLE), warnings.catch_warnings():
+        # A script that the font lacks is drawn as boxes; the names are in the tables.
+        warnings.filterwarnings("ignore", message="Glyph")
+        figure.savefig(stream, format=image_format, dpi=dpi, metadata=metadata)
+    return stream.getvalue()
+
+
+def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write a figure as PNG and SVG; returns the paths."""
+    paths = [folder / f"{name}.png", folder / f"{name}.svg"]
+    for path in paths:
+        with atomic_write(path) as stream:
+            stream.write(picture(figure, path.suffix[1:]))
+    return paths

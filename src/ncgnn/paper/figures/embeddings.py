@@ -17,7 +17,6 @@ from matplotlib.lines import Line2D
 from ncgnn.errors import InputError
 from ncgnn.paper.figures.metrics import standard_options
 from ncgnn.paper.figures.parts import (
-    PARTS,
     FigureData,
     drawing,
     evaluated_nodes,
@@ -32,7 +31,7 @@ from ncgnn.paper.figures.parts import (
     share,
     short_name,
 )
-from ncgnn.report import BLUE, GREEN, ORANGE, PURPLE, VERMILION
+from ncgnn.report import BLUE, GREEN, ORANGE, PARTS, PURPLE, VERMILION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

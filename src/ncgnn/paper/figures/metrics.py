@@ -17,7 +17,6 @@ import numpy as np
 from ncgnn.errors import DataNotFoundError, InputError
 from ncgnn.paper.figures.parts import (
     FEW_NODES,
-    PARTS,
     FigureData,
     answers,
     axes_of,
@@ -44,7 +43,7 @@ from ncgnn.paper.figures.parts import (
     whiskers,
 )
 from ncgnn.paper.request import DATASETS, defaults
-from ncgnn.report import BLUE, GREY, ORANGE, theory_figure
+from ncgnn.report import BLUE, GREY, LOOKS, ORANGE, PARTS, show_percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -438,5 +437,19 @@ def _accuracy(axis: Axes, panel: ObservationPanel, middle: NDArray[np.float64], 
 
 
 def draw_entropy(data: EntropyData) -> Figure:
-    """Conditional entropy and Fano's bound against NC."""
-    return theory_figure([curve.classes for curve in data.curves])
+    """Conditional entropy (left) and Fano's bound (right) against NC."""
+    with drawing(8, 3.2) as figure:
+        left, right = figure.subplots(1, 2)
+        for curve, (color, dashes, _) in zip(data.curves, LOOKS, strict=False):
+            line: dict[str, Any] = {"color": color, "linestyle": dashes}
+            left.plot(data.confusion, curve.entropy, label=f"C = {curve.classes}", **line)
+            right.plot(data.confusion, curve.bound, label=f"C = {curve.classes}", **line)
+        right.axhline(0, color="grey", linewidth=0.8)
+        left.set_ylabel("conditional entropy (bits)")
+        right.set_ylabel("lower bound of the error rate")
+        show_percent(right.yaxis)
+        for axis in (left, right):
+            axis.set_xlabel("Neighborhood Confusion")
+            axis.set_xlim(0, 1)
+        right.legend(frameon=False, loc="lower right")
+    return figure

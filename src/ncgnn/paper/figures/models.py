@@ -18,8 +18,6 @@ from ncgnn.paper.accuracy import METHODS
 from ncgnn.paper.appendix import epoch_seconds, sized
 from ncgnn.paper.figures.parts import (
     FEW_NODES,
-    LOOKS,
-    PARTS,
     FigureData,
     answers,
     common_legend,
@@ -42,7 +40,7 @@ from ncgnn.paper.figures.parts import (
     whiskers,
 )
 from ncgnn.paper.request import DATASETS
-from ncgnn.report import BLUE, GREY, ORANGE
+from ncgnn.report import BLUE, GREY, LOOKS, ORANGE, PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from ncgnn.errors import InputError
 from ncgnn.experiments import short_names
 from ncgnn.paper.request import DATASETS, chosen_options
-from ncgnn.report import BLUE, GREEN, GREY, ORANGE, PURPLE, STYLE, VERMILION, settled
+from ncgnn.report import GREY, STYLE, freeze_layout
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -251,17 +251,6 @@ def observed_rule(request: Request, dataset: str) -> ConfusionRule:
     return preset_rule(request, dataset)
 
 
-#: Colour, dashes and marker of one curve after the other.
-LOOKS: tuple[tuple[str, Any, str], ...] = (
-    (BLUE, "-", "o"),
-    (ORANGE, "--", "s"),
-    (GREEN, "-.", "^"),
-    (VERMILION, ":", "D"),
-    (PURPLE, (0, (5, 1)), "v"),
-    ("#56B4E9", (0, (3, 1, 1, 1)), "P"),
-    ("#000000", (0, (1, 1)), "X"),
-)
-PARTS = {"test": "test", "val": "validation"}
 #: Fewer evaluated nodes than these say little.
 FEW_NODES = 5
 _COLUMNS = 3
@@ -278,7 +267,7 @@ def drawing(width: float, height: float) -> Generator[Figure]:
         below = ". ".join(filter(None, (figure.get_supxlabel(), _FOOTNOTE.get())))
         if below:
             figure.supxlabel(_wrapped(below, width), x=0.99, ha="right", fontsize=7, color=GREY)
-        settled(figure)
+        freeze_layout(figure)
 
 
 def _wrapped(text: str, width: float) -> str:

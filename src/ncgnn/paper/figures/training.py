@@ -16,7 +16,6 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from ncgnn.paper.figures.parts import (
-    LOOKS,
     FigureData,
     OneModelFigure,
     axes_of,
@@ -37,7 +36,7 @@ from ncgnn.paper.figures.parts import (
     whiskers,
 )
 from ncgnn.paper.request import DATASETS
-from ncgnn.report import BLUE, GREEN, GREY, ORANGE, VERMILION, group_names
+from ncgnn.report import BLUE, GREEN, GREY, LOOKS, ORANGE, VERMILION, group_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ import pytest
 
 import ncgnn
 from ncgnn.errors import InputError
-from ncgnn.report import html_report, node_columns, theory_figure, write_analysis, write_nodes
+from ncgnn.report import html_report, node_columns, write_analysis, write_columns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,8 +39,8 @@ def test_node_columns_say_what_the_metrics_say(analysis: ncgnn.metrics.Analysis)
 
 
 def test_csv_and_parquet_hold_the_same(analysis: ncgnn.metrics.Analysis, tmp_path: Path) -> None:
-    write_nodes(analysis, tmp_path / "nodes.csv", "csv")
-    write_nodes(analysis, tmp_path / "nodes.parquet", "parquet")
+    write_columns(node_columns(analysis), tmp_path / "nodes.csv", "csv")
+    write_columns(node_columns(analysis), tmp_path / "nodes.parquet", "parquet")
     with (tmp_path / "nodes.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     table = pyarrow.parquet.read_table(tmp_path / "nodes.parquet")
@@ -52,9 +52,9 @@ def test_csv_and_parquet_hold_the_same(analysis: ncgnn.metrics.Analysis, tmp_pat
     assert undefined == ["n3"]
 
 
-def test_unknown_table_format(analysis: ncgnn.metrics.Analysis, tmp_path: Path) -> None:
+def test_unknown_table_format(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="xlsx"):
-        write_nodes(analysis, tmp_path / "nodes.xlsx", "xlsx")  # pyright: ignore
+        write_columns({}, tmp_path / "nodes.xlsx", "xlsx")  # pyright: ignore
 
 
 def test_html_escapes_names(analysis: ncgnn.metrics.Analysis) -> None:
@@ -82,16 +82,6 @@ def test_pictures_are_pictures(analysis: ncgnn.metrics.Analysis, tmp_path: Path)
     write_analysis(analysis, tmp_path)
     assert (tmp_path / "classes.png").read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in (tmp_path / "distribution.svg").read_bytes()
-
-
-def test_theory_figure_draws_one_curve_per_class_count() -> None:
-    left, right = theory_figure((2, 5)).axes
-    assert [line.get_label() for line in left.lines] == ["C = 2", "C = 5"]
-    last = [line.get_ydata()[-1] for line in left.lines]
-    assert last == pytest.approx([1, np.log2(5)])
-    assert right.lines[1].get_ydata()[-1] == pytest.approx((np.log2(5) - 1) / np.log2(5))
-    with pytest.raises(InputError, match="1 to 8"):
-        theory_figure(tuple(range(2, 12)))
 
 
 @pytest.mark.parametrize("labels", [[0, 0, 0], [0, 1, -1], [0, 69, 3]])
