@@ -144,7 +144,7 @@ class Table:
 
 def render(template: str, **values: Any) -> str:
     """An HTML text from a template of this package; all values are escaped."""
-    return _TEMPLATES.get_template(template).render(values)
+    return _TEMPLATES.get_template(template).render(values, version=__version__)
 
 
 _TEMPLATES = Environment(
@@ -154,7 +154,6 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.globals["version"] = __version__
 
 
 def _text(cell: Cell) -> str:
