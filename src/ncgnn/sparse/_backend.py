@@ -193,7 +193,9 @@ def chunked_product(
     return out
 
 
-def sampled_dots(pattern: SparsePattern, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+def _sampled_dots_by_torch(
+    pattern: SparsePattern, left: torch.Tensor, right: torch.Tensor
+) -> torch.Tensor:
     """⟨left_i, right_j⟩ over the last dimension for every entry (i, j), in bounded chunks."""
     out = left.new_empty((pattern.nnz, *left.shape[1:-1]))
     for chunk, (products, factors) in _chunks(pattern.nnz, left, buffers=2):
@@ -203,27 +205,27 @@ def sampled_dots(pattern: SparsePattern, left: torch.Tensor, right: torch.Tensor
     return out
 
 
-def row_sums(pattern: SparsePattern, entries: torch.Tensor) -> torch.Tensor:
+def _row_sums_by_torch(pattern: SparsePattern, entries: torch.Tensor) -> torch.Tensor:
     """The sum of the entries [nnz, heads] of each row."""
     out = entries.new_zeros((pattern.shape[0], *entries.shape[1:]))
     return out.index_add_(0, pattern.row, entries)
 
 
-def softmax(pattern: SparsePattern, scores: torch.Tensor) -> torch.Tensor:
+def _softmax_by_torch(pattern: SparsePattern, scores: torch.Tensor) -> torch.Tensor:
     """The softmax of the scores [nnz, heads] of each row."""
     rows = pattern.row.to(torch.int64)
     highest = scores.new_full((pattern.shape[0], *scores.shape[1:]), -torch.inf)
     highest.scatter_reduce_(0, rows.view(-1, 1).expand_as(scores), scores, "amax")
     exponentials = (scores - highest.index_select(0, rows)).exp_()
-    return exponentials.div_(row_sums(pattern, exponentials).index_select(0, rows))
+    return exponentials.div_(_row_sums_by_torch(pattern, exponentials).index_select(0, rows))
 
 
-def softmax_gradient(
+def _softmax_gradient_by_torch(
     pattern: SparsePattern, softmax_values: torch.Tensor, gradient: torch.Tensor
 ) -> torch.Tensor:
     """p·(g - Σ p g) for each row."""
     weighted = softmax_values * gradient
-    totals = row_sums(pattern, weighted).index_select(0, pattern.row)
+    totals = _row_sums_by_torch(pattern, weighted).index_select(0, pattern.row)
     return weighted.sub_(totals.mul_(softmax_values))
 
 
@@ -286,15 +288,13 @@ def transposed_product(
     return out
 
 
-def sampled_dots_sparse_ops(
-    pattern: SparsePattern, left: torch.Tensor, right: torch.Tensor
-) -> torch.Tensor:
+def sampled_dots(pattern: SparsePattern, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """⟨left_i, right_j⟩ for every entry (i, j): [nnz] from [m, d], [nnz, heads] from 3-D arrays."""
     if pattern.nnz == 0 or left.numel() == 0:
         return left.new_zeros((pattern.nnz, *left.shape[1:-1]))
     left, right = left.contiguous(), right.contiguous()
     if path_for(left.device) != "compiled":
-        return sampled_dots_sparse_ops(pattern, left, right)
+        return _sampled_dots_by_torch(pattern, left, right)
     out = empty((pattern.nnz, *left.shape[1:-1]), left)
     heads = (-1, left.shape[1] if left.dim() == 3 else 1)
     run_rows(
@@ -310,25 +310,25 @@ def sampled_dots_sparse_ops(
     return out
 
 
-def row_sums_sparse_ops(pattern: SparsePattern, entries: torch.Tensor) -> torch.Tensor:
+def row_sums(pattern: SparsePattern, entries: torch.Tensor) -> torch.Tensor:
     """The sum of the entries [nnz, ...] of each row."""
     shape = (pattern.shape[0], *entries.shape[1:])
     if entries.numel() == 0:
         return entries.new_zeros(shape)
     flat = entries.reshape(pattern.nnz, -1).contiguous()
     if path_for(entries.device) != "compiled":
-        return row_sums_sparse_ops(pattern, flat).view(shape)
+        return _row_sums_by_torch(pattern, flat).view(shape)
     out = empty((shape[0], flat.shape[1]), entries)
     arrays = (pattern.crow.numpy(), flat.numpy(), out.numpy())
     run_rows(sum_rows, pattern.blocks, flat.numel(), *arrays)
     return out.view(shape)
 
 
-def softmax_sparse_ops(pattern: SparsePattern, scores: torch.Tensor) -> torch.Tensor:
+def softmax(pattern: SparsePattern, scores: torch.Tensor) -> torch.Tensor:
     """The softmax of the scores [nnz, ...] over each row."""
     flat = _two_dimensional(pattern, scores)
     if path_for(scores.device) != "compiled" or scores.numel() == 0:
-        return softmax_sparse_ops(pattern, flat).view(scores.shape)
+        return _softmax_by_torch(pattern, flat).view(scores.shape)
     out = empty(tuple(flat.shape), scores)
     crow, work = pattern.crow.numpy(), 4 * flat.numel()
     run_rows(shift_rows, pattern.blocks, work, crow, flat.numpy(), out.numpy())
@@ -337,13 +337,13 @@ def softmax_sparse_ops(pattern: SparsePattern, scores: torch.Tensor) -> torch.Te
     return out.view(scores.shape)
 
 
-def softmax_gradient_sparse_ops(
+def softmax_gradient(
     pattern: SparsePattern, values: torch.Tensor, gradient: torch.Tensor
 ) -> torch.Tensor:
     """The gradient of the scores from the softmax and the gradient of the softmax."""
     flat, slope = _two_dimensional(pattern, values), _two_dimensional(pattern, gradient)
     if path_for(values.device) != "compiled" or values.numel() == 0:
-        return softmax_gradient_sparse_ops(pattern, flat, slope).view(values.shape)
+        return _softmax_gradient_by_torch(pattern, flat, slope).view(values.shape)
     out = empty(tuple(flat.shape), values)
     arrays = (pattern.crow.numpy(), flat.numpy(), slope.numpy(), out.numpy())
     run_rows(softmax_gradient_rows, pattern.blocks, 4 * flat.numel(), *arrays)

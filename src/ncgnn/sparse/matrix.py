@@ -26,10 +26,10 @@ from ncgnn.sparse._backend import (
     constant_matmul,
     empty,
     path_for,
+    row_sums,
     torch_csr,
     transposed_matmul,
 )
-from ncgnn.sparse._backend import row_sums_sparse_ops as row_sums
 from ncgnn.sparse._kernels import copy_rows, filter_rows, group, is_symmetric, row_pointer
 from ncgnn.sparse.checks import (
     as_index,
