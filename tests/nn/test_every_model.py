@@ -16,14 +16,8 @@ from ncgnn.nn.registry import ENTRIES, made_for
 from ncgnn.testing import check_model
 from ncgnn.training import make_config
 
-#: Models whose weights belong to nodes or pairs of nodes, so that the order of nodes counts.
-OF_ONE_GRAPH = {
-    "linkx": "a row of weights per node",
-    "glognn": "a row of weights per node, in the branch of the adjacency",
-    "hog": "a weight per pair of nodes within two hops",
-}
 #: Nodes of one degree are taken in their order when WRGAT looks for similar ones.
-ORDERED = {"wrgat", *OF_ONE_GRAPH}
+ORDERED = {"wrgat"}
 PAPER = ("pubmed", "photo", "computers", "coauthor-cs", "coauthor-physics", "cora-full")
 PAPER += ("actor", "penn94", "chameleon-filtered", "squirrel-filtered")
 
@@ -35,15 +29,7 @@ def small(name):
 
 @pytest.mark.parametrize("name", model_names())
 def test_conformance(name):
-    kind, per_graph = model_class(name), name in OF_ONE_GRAPH
-
-    def build(num_features, num_classes):
-        return kind(num_features, num_classes, **small(name))
-
-    def build_for(inputs):
-        return made_for(kind, inputs, **small(name))
-
-    check_model(build_for if per_graph else build, per_graph=per_graph, ordered=name in ORDERED)
+    check_model(name, ordered=name in ORDERED, **small(name))
 
 
 @pytest.mark.parametrize("name", model_names())

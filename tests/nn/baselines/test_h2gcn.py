@@ -211,7 +211,7 @@ def test_widths_and_options():
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_conformance(layers):
-    check_model(lambda features, classes: H2GCN(features, classes, hidden=8, layers=layers))
+    check_model(H2GCN, hidden=8, layers=layers)
 
 
 def test_training():

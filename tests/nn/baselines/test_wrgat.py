@@ -106,7 +106,7 @@ def test_frozen_parameters_get_no_gradient(hidden):
 @pytest.mark.parametrize("options", [{}, {"original_edges": True}, {"relations": 1}])
 def test_conformance(options):
     # Nodes of one degree are chosen in their order.
-    check_model(lambda d, c: WRGAT(d, c, hidden=5, **options), ordered=True)
+    check_model(WRGAT, hidden=5, **options, ordered=True)
 
 
 @pytest.mark.parametrize("sparse", [True, False])

@@ -185,21 +185,7 @@ def test_a_row_of_zeros_has_finite_gradients(variant):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_it_keeps_to_what_models_must(variant):
-    if variant == "plusplus":
-        check_model(
-            lambda inputs: SNGNN(
-                inputs.num_features,
-                CLASSES,
-                num_nodes=inputs.num_nodes,
-                layers=2,
-                hidden=5,
-                variant=variant,
-            ),
-            per_graph=True,
-            ordered=True,
-        )
-    else:
-        check_model(lambda features, classes: SNGNN(features, classes, variant=variant))
+    check_model(SNGNN, variant=variant, layers=2 if variant == "plusplus" else 1, hidden=5)
 
 
 def test_copies_pickles_and_inference_mode():

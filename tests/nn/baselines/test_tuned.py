@@ -177,7 +177,7 @@ def test_deep_stacks_stay_finite(kind):
 @pytest.mark.parametrize("kind", MODELS.values())
 @pytest.mark.parametrize("norm", ["layer", "batch", "none"])
 def test_conformance(kind, norm):
-    check_model(lambda features, classes: kind(features, classes, hidden=5, norm=norm))
+    check_model(kind, hidden=5, norm=norm)
 
 
 @pytest.mark.parametrize("kind", MODELS.values())

@@ -133,7 +133,7 @@ def test_copies_and_pickles():
 
 @pytest.mark.parametrize("options", [{}, {"layers": 4}])
 def test_it_holds_to_what_models_must(options):
-    check_model(lambda features, classes: FAGCN(features, classes, hidden=8, **options))
+    check_model(FAGCN, hidden=8, **options)
 
 
 def test_options_are_checked():

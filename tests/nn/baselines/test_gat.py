@@ -164,7 +164,7 @@ def test_nothing_of_entries_times_hidden_is_saved(options):
 
 @pytest.mark.parametrize("options", VARIANTS)
 def test_conformance(options):
-    check_model(lambda features, classes: GAT(features, classes, hidden=24, **options))
+    check_model(GAT, hidden=24, **options)
 
 
 def test_training():

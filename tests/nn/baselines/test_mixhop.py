@@ -130,7 +130,7 @@ def test_copies_and_pickles():
 
 @pytest.mark.parametrize("options", [{}, {"layers": 1}, {"powers": (0, 2), "self_loops": False}])
 def test_it_holds_to_what_models_must(options):
-    check_model(lambda features, classes: MixHop(features, classes, hidden=8, **options))
+    check_model(MixHop, hidden=8, **options)
 
 
 def test_training():

@@ -136,15 +136,37 @@ def test_broken_layers_fail_with_the_reason(constructor, message):
 
 @pytest.mark.parametrize("kind", [GCN, GraphSAGE, MLP, NCGCN])
 def test_models_pass(kind):
-    check_model(lambda features, classes: kind(features, classes, hidden=8))
+    check_model(kind, hidden=8)
 
 
 def test_three_groups_pass():
-    check_model(
-        lambda features, classes: NCGCN(
-            features, classes, hidden=8, threshold=(0.2, 0.6), dropout=0.5
-        )
-    )
+    check_model(NCGCN, hidden=8, threshold=(0.2, 0.6), dropout=0.5)
+
+
+def test_names_and_functions_pass():
+    check_model("gcn", hidden=8)
+    check_model(lambda inputs: GCN(inputs.num_features, inputs.num_classes, hidden=8))
+
+
+class PerNode(MLP):
+    """Has a weight for every node of its graph, where the order of nodes counts."""
+
+    def __init__(self, num_features, num_classes, *, num_nodes, **options):
+        super().__init__(num_features, num_classes, **options)
+        self.own = nn.Parameter(torch.arange(1.0 * num_nodes)[:, None])
+
+    @classmethod
+    def for_inputs(cls, inputs, **options):
+        sizes = (inputs.num_features, inputs.num_classes)
+        return cls(*sizes, num_nodes=inputs.num_nodes, **options)
+
+    def forward(self, inputs, group=None, key=None, nodes=None):
+        logits = super().forward(inputs, group, key) + self.own
+        return logits if nodes is None else logits[nodes]
+
+
+def test_models_of_one_graph_are_found_and_asked_nothing_of_others():
+    check_model(PerNode, hidden=8)
 
 
 class Unseeded(MLP):
@@ -192,12 +214,12 @@ class Idle(MLP):
 )
 def test_broken_models_fail_with_the_reason(kind, message):
     with pytest.raises(AssertionError, match=message):
-        check_model(lambda features, classes: kind(features, classes, hidden=8))
+        check_model(kind, hidden=8)
 
 
 def test_the_checks_leave_random_numbers_alone():
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
-    check_model(lambda features, classes: MLP(features, classes, hidden=8))
+    check_model(MLP, hidden=8)
     assert torch.equal(torch.rand(3), expected)

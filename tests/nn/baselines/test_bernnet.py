@@ -125,7 +125,7 @@ def test_the_filter_is_not_decayed():
 
 
 def test_it_keeps_to_what_models_must():
-    check_model(lambda features, classes: BernNet(features, classes, hidden=5))
+    check_model(BernNet, hidden=5)
 
 
 def test_copies_pickles_and_inference_mode():

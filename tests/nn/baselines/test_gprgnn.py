@@ -92,7 +92,7 @@ def test_defaults():
 
 @pytest.mark.parametrize("options", VARIANTS)
 def test_conformance(options):
-    check_model(lambda features, classes: GPRGNN(features, classes, hidden=8, **options))
+    check_model(GPRGNN, hidden=8, **options)
 
 
 def test_training():

@@ -303,7 +303,7 @@ def test_copies_and_pickles_between_forward_and_loss():
 
 @pytest.mark.parametrize("options", [{}, {"steps": 2, "dropout": 0.3, "cotraining": 1.0}])
 def test_it_holds_to_what_every_model_holds_to(options):
-    check_model(lambda features, classes: CPGNN(features, classes, hidden=5, **options))
+    check_model(CPGNN, hidden=5, **options)
 
 
 def test_it_learns_digits():

@@ -137,7 +137,7 @@ def test_copies_and_pickles():
 
 @pytest.mark.parametrize("options", [{}, {"shared_weights": False}, {"layers": 1}])
 def test_it_holds_to_what_models_must(options):
-    check_model(lambda features, classes: GCNII(features, classes, hidden=8, **options))
+    check_model(GCNII, hidden=8, **options)
 
 
 def test_training():

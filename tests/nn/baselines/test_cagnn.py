@@ -117,7 +117,7 @@ def test_copies_and_pickles():
 
 @pytest.mark.parametrize("options", [{}, {"self_loops": True}, {"layers": 3}])
 def test_it_holds_to_what_models_must(options):
-    check_model(lambda features, classes: CAGNN(features, classes, hidden=8, **options))
+    check_model(CAGNN, hidden=8, **options)
 
 
 def test_training():

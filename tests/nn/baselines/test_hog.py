@@ -251,11 +251,7 @@ def test_dropout_copies_and_pickles():
 
 
 def test_it_holds_to_what_every_model_holds_to():
-    def build(inputs):
-        own = {"mask": products.one_hop_entries(inputs), "num_nodes": inputs.num_nodes}
-        return HOG(inputs.num_features, CLASSES, **own, hidden=5, hidden2=4)
-
-    check_model(build, per_graph=True, ordered=True)
+    check_model(HOG, hidden=5, hidden2=4)
 
 
 def test_too_little_memory_is_said_before_it_is_taken(monkeypatch):

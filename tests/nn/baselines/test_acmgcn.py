@@ -115,7 +115,7 @@ def test_copies_and_pickles():
 
 @pytest.mark.parametrize("options", [{}, {"variant": 1}, {"scaled": False}])
 def test_it_holds_to_what_models_must(options):
-    check_model(lambda features, classes: ACMGCN(features, classes, hidden=8, **options))
+    check_model(ACMGCN, hidden=8, **options)
 
 
 def test_training():

@@ -130,7 +130,7 @@ def test_there_is_no_hidden_layer_and_no_dropout():
 
 @pytest.mark.parametrize("steps", [0, 2])
 def test_conformance(steps):
-    check_model(lambda features, classes: SGC(features, classes, steps=steps))
+    check_model(SGC, steps=steps)
 
 
 def test_training():

@@ -128,13 +128,7 @@ def test_another_number_of_nodes_is_refused():
 @pytest.mark.parametrize("layers", [1, 3])
 def test_it_keeps_to_what_models_must(layers):
     numbers = {"layers": layers, "adjacency_layers": layers, "feature_layers": layers}
-    check_model(
-        lambda inputs: LINKX(
-            inputs.num_features, CLASSES, num_nodes=inputs.num_nodes, hidden=5, **numbers
-        ),
-        per_graph=True,
-        ordered=True,
-    )
+    check_model(LINKX, hidden=5, **numbers)
 
 
 def test_copies_pickles_and_inference_mode():

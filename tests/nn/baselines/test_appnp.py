@@ -120,7 +120,7 @@ def test_nothing_of_entries_times_hidden_is_saved():
 
 @pytest.mark.parametrize("options", VARIANTS)
 def test_conformance(options):
-    check_model(lambda features, classes: APPNP(features, classes, hidden=8, **options))
+    check_model(APPNP, hidden=8, **options)
 
 
 def test_training():

@@ -100,7 +100,7 @@ def test_logits_losses_and_gradients(directed, sparse, options):
 
 @pytest.mark.parametrize("options", VARIANTS)
 def test_conformance(options):
-    check_model(lambda d, c: GBKSage(d, c, **options))
+    check_model(GBKSage, **options)
 
 
 def test_gates_are_those_of_the_last_training_step():
