@@ -21,7 +21,7 @@ from ncgnn.graph import Graph
 from ncgnn.nn import SEPARATIONS, DropoutKey, GraphInputs, SeparatedGNN, made_for, model_class
 
 if TYPE_CHECKING:
-    from ncgnn.nn import BackboneName, LayerConstructor, Separation
+    from ncgnn.nn import BackboneName, LayerConstructor
 
 __all__ = ["check_backbone", "check_model"]
 
@@ -294,12 +294,7 @@ def _apply(where: str, layer: Any, x: torch.Tensor, edges: torch.Tensor) -> torc
     return rows
 
 
-def _check_mode(
-    constructor: LayerConstructor | BackboneName,
-    separation: Separation,
-    self_loops: bool,
-    seed: int,
-) -> None:
+def _check_mode(constructor: Any, separation: Any, self_loops: bool, seed: int) -> None:
     """A separated model of the layer in one mode."""
 
     def build(inputs: GraphInputs) -> SeparatedGNN:
