@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from drawn_graphs import CLASSES, drawn_graph
-from test_structural import plain_relations
+from test_wrgat_structure import plain_relations
 from torch.nn.functional import leaky_relu
 
 import ncgnn
