@@ -13,7 +13,7 @@ from ncgnn.experiments.records import origin
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ncgnn.experiments.sweeps import Cell, Outcome
+    from ncgnn.experiments import Cell
     from ncgnn.training import RunConfig
 
 
@@ -23,19 +23,21 @@ class Keeper(Watcher):
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def ended(self, cell: Cell, outcome: Outcome) -> None:
+    def ended(self, cell: Cell) -> None:
         config = cell.config
         title = f"{config.data.dataset:20} {config.model.name:12} seed {config.training.seed:<3}"
-        if outcome.state != "finished":
-            print(f"{title} {outcome.state} {outcome.error}", flush=True)
+        if cell.run is None:
+            print(f"{title} {cell.state} {cell.error}", flush=True)
             return
-        tables, seconds = config.model_dump(mode="json"), round(outcome.seconds, 1)
-        record = Record(config.name, tables, outcome.result, seconds, *origin(cell.folder))
-        write_stored([record], self.path)
-        val, test = (100 * outcome.result["scores"][p]["accuracy"] for p in ("val", "test"))
+        result, seconds = cell.run.result, round(cell.run.seconds, 1)
+        tables = config.model_dump(mode="json")
+        write_stored(
+            [Record(config.name, tables, result, seconds, *origin(cell.folder))], self.path
+        )
+        val, test = (100 * result["scores"][p]["accuracy"] for p in ("val", "test"))
         print(
             f"{title} {config.name[-10:]} val {val:.2f}  test {test:.2f}  {seconds:.0f} s, "
-            f"{outcome.result['epochs']} epochs",
+            f"{result['epochs']} epochs",
             flush=True,
         )
 

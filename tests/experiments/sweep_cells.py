@@ -29,7 +29,7 @@ class Notes(Watcher):
 
     def __init__(self, meddle=None, stop_after=None):
         self.meddle, self.stop_after = meddle, stop_after
-        self.to_do, self.done_before, self.outcomes, self.begun = [], None, [], []
+        self.to_do, self.done_before, self.left, self.begun = [], None, [], []
 
     def planned(self, cells, finished):
         self.to_do, self.done_before = [cell.name for cell in cells], finished
@@ -41,8 +41,8 @@ class Notes(Watcher):
         if self.meddle is not None:
             self.meddle(cell, state)
 
-    def ended(self, cell, outcome):
-        self.outcomes.append(outcome)
+    def ended(self, cell):
+        self.left.append(cell)
 
     def stop(self):
-        return self.stop_after is not None and len(self.outcomes) >= self.stop_after
+        return self.stop_after is not None and len(self.left) >= self.stop_after

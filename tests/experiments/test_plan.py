@@ -20,7 +20,7 @@ def test_a_plan_says_where_every_run_stands(tmp_path):
     weights.write_bytes(weights.read_bytes()[:-1] + b"?")
     found = plan([*configs, *bad, configs[0]], tmp_path)
     assert [run.config for run in found] == [*configs, *bad]
-    assert [run.folder.name for run in found] == [config.name for config in [*configs, *bad]]
+    assert [run.name for run in found] == [config.name for config in [*configs, *bad]]
     states = [run.state for run in found]
     assert states[:2] == ["finished", "damaged"]
     assert set(states[2 : len(configs)]) == {"missing"}
@@ -70,7 +70,7 @@ def test_a_changed_graph_is_no_finished_run(tmp_path):
 def test_nothing_is_downloaded_for_a_plan(tmp_path, monkeypatch):
     """Runs on a graph that is not at hand are shown as they stand."""
     graph = ncgnn.generate(nodes=60, edges=120, classes=3, features=4, seed=0)
-    monkeypatch.setattr("ncgnn.data.load", lambda *_, **__: graph)
+    monkeypatch.setattr("ncgnn.experiments.cells.load", lambda *_, **__: graph)
     configs = grid("cora", "mlp", seeds=2, settings={"epochs": 2, "hidden": 4})
     train_run(configs[0], tmp_path / "runs", graph=graph)
 
@@ -79,7 +79,7 @@ def test_nothing_is_downloaded_for_a_plan(tmp_path, monkeypatch):
         assert data_dir == tmp_path
         raise DataNotFoundError(f"{name} is not at hand")
 
-    monkeypatch.setattr("ncgnn.data.load", nowhere)
+    monkeypatch.setattr("ncgnn.experiments.cells.load", nowhere)
     found = plan(configs, tmp_path / "runs", data_dir=tmp_path)
     assert [run.state for run in found] == ["finished", "missing"]
     assert len(finished_runs(configs, tmp_path / "runs", tmp_path)) == 1

@@ -15,7 +15,7 @@ from sweep_cells import Notes, contents, hopeless_cells, tiny_cells
 import ncgnn
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning
 from ncgnn.experiments import finished_runs, grid, sweep
-from ncgnn.experiments.sweeps import Cell, failed, work
+from ncgnn.experiments.cells import Cell, fail, work
 from ncgnn.training import train_run
 
 
@@ -135,9 +135,9 @@ def test_the_error_of_a_cell_that_another_process_trains_is_not_written(tmp_path
     (config,) = tiny_cells(["mlp"], (0,))
     cell = Cell(config, tmp_path)
     with cell.folder.lock():
-        assert failed(cell, "no luck").error == "no luck"
+        assert fail(cell, "no luck").error == "no luck"
         assert not (cell.folder / "error.json").exists()
-    failed(cell, "no luck")
+    fail(cell, "no luck")
     assert (cell.folder / "error.json").exists()
 
 
@@ -174,7 +174,7 @@ def test_damaged_cells_are_noticed_and_trained_again(tmp_path, damage):
     assert len(result.runs) == 2
     assert contents(tmp_path) == before
     if damage != "unmark":
-        assert "trained again" in notes.outcomes[0].warnings[0]
+        assert "trained again" in notes.left[0].warnings[0]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
-    from ncgnn.experiments import Cell, Outcome, SearchState
+    from ncgnn.experiments import Cell, SearchState
     from ncgnn.training import RunConfig, RunResult
 
 #: Seconds between two lines where there is no terminal.
@@ -195,7 +195,7 @@ class SweepProgress(Watcher):
             state=f"best val {state['best']:.2%}",
         )
 
-    def ended(self, cell: Cell, outcome: Outcome) -> None:
+    def ended(self, cell: Cell) -> None:
         """Say how a cell ended."""
         bar = self._bar_of.pop(cell.name, None)
         if bar is not None:
@@ -203,10 +203,10 @@ class SweepProgress(Watcher):
         self._done += 1
         if self._total is not None:
             self._bars.update(self._total, completed=self._done)
-        for text in outcome.warnings:
+        for text in cell.warnings:
             self._note(f"warning: {text}")
         which = f"{self._titles[cell.name]} ({cell.name[-10:]})"
-        self._note(f"[{self._done}/{self._planned}] {which}: {_how(outcome)}")
+        self._note(f"[{self._done}/{self._planned}] {which}: {_how(cell)}")
 
     def stop(self) -> bool:
         """Whether the user has asked to stop."""
@@ -237,14 +237,14 @@ def titles(configs: dict[str, RunConfig]) -> dict[str, str]:
     return called
 
 
-def _how(outcome: Outcome) -> str:
-    if outcome.state == "failed":
-        return f"failed: {outcome.error}"
-    if outcome.state != "finished":
+def _how(cell: Cell) -> str:
+    if cell.state == "failed":
+        return f"failed: {cell.error}"
+    if cell.run is None:
         return "stopped; the same command goes on"
-    scores = outcome.result["scores"]
+    scores = cell.run.result["scores"]
     test = f", test {scores['test']['accuracy']:.2%}" if "test" in scores else ""
-    return f"val {scores['val']['accuracy']:.2%}{test}, {outcome.seconds:.0f} s"
+    return f"val {scores['val']['accuracy']:.2%}{test}, {cell.run.seconds:.0f} s"
 
 
 class TuneProgress(SweepProgress, TuneWatcher):

@@ -37,7 +37,7 @@ from ncgnn.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ncgnn.experiments import PlannedRun, SweepResult
+    from ncgnn.experiments import Cell, SweepResult
     from ncgnn.training import RunConfig
 
 
@@ -101,14 +101,14 @@ def sweep(
     leave_if_incomplete(outcome, runs)
 
 
-def _show_plan(planned: list[PlannedRun], *, json: bool) -> None:
+def _show_plan(planned: list[Cell], *, json: bool) -> None:
     """How many runs of every model and data set are finished, and what became of the others."""
     from ncgnn.report import plan_table
 
     if json:
         found = [
             {
-                "folder": str(run.folder),
+                "folder": str(run.folder.path),
                 "dataset": run.config.data.dataset,
                 "split": run.config.data.split,
                 "model": run.config.model.name,
@@ -123,7 +123,7 @@ def _show_plan(planned: list[PlannedRun], *, json: bool) -> None:
     table_console().print(plan_table(planned))
     for run in planned:
         if run.error:
-            print(f"{run.folder}: {run.error}", file=sys.stderr)
+            print(f"{run.folder.path}: {run.error}", file=sys.stderr)
 
 
 def run_cells(configs: Sequence[RunConfig], runs: Path, **options: Any) -> SweepResult:

@@ -1,5 +1,6 @@
 """Experiments: many runs, what came of them, and the tables of the paper."""
 
+from ncgnn.experiments.cells import Cell
 from ncgnn.experiments.grids import (
     check_all_used,
     check_settings,
@@ -28,9 +29,6 @@ from ncgnn.experiments.results import (
     without_pairs,
 )
 from ncgnn.experiments.sweeps import (
-    Cell,
-    Outcome,
-    PlannedRun,
     SweepResult,
     Watcher,
     finished_runs,
@@ -43,8 +41,6 @@ from ncgnn.experiments.tuning.study import SearchState
 __all__ = [
     "Cell",
     "Difference",
-    "Outcome",
-    "PlannedRun",
     "Record",
     "Row",
     "SearchState",

@@ -9,17 +9,20 @@ import socket
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from ncgnn._memory import keep_freed_memory
 from ncgnn.data import DATA_VARIABLE
 from ncgnn.errors import InputError
-from ncgnn.experiments.sweeps import Cell, Outcome, failed, work
+from ncgnn.experiments.cells import fail, work
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
     from pathlib import Path
 
+    from ncgnn.experiments.cells import Cell
     from ncgnn.experiments.sweeps import Watcher
 
 
@@ -30,7 +33,7 @@ def run_ray(
     workers: int,
     retries: int,
     address: str | None,
-) -> Iterable[Outcome]:
+) -> Iterable[Cell]:
     """Work on cells with the processes of a Ray cluster.
 
     Args:
@@ -57,7 +60,7 @@ def run_ray(
                     order.touch()  # tasks look for it, save their state and end
                 ready, _ = ray.wait(list(waiting), timeout=0.5)
                 for reference in ready:
-                    yield _outcome(ray, reference, waiting.pop(reference), retries)
+                    yield _fetch(ray, reference, waiting.pop(reference), retries)
         finally:
             for reference in waiting:
                 ray.cancel(reference)
@@ -74,30 +77,28 @@ def _check_room(ray: Any, threads: int) -> None:
         )
 
 
-def _work(cell: Cell, order: Path, data: str | None) -> Outcome:
+def _work(cell: Cell, order: Path, data: str | None) -> Cell:
     """Work on a cell until a file orders to stop; wait while another process has it."""
-    from ncgnn._memory import keep_freed_memory
-
     if data is not None:
         os.environ[DATA_VARIABLE] = data
     keep_freed_memory()
     while not order.exists():
-        outcome = work(cell, stop=order.exists)
-        if outcome.state != "busy":
-            return outcome
+        done = work(cell, stop=order.exists)
+        if done.state != "running":
+            return done
         time.sleep(1.0)
-    return Outcome(cell.name, "stopped")
+    return replace(cell, state="interrupted")
 
 
-def _outcome(ray: Any, reference: Any, cell: Cell, retries: int) -> Outcome:
+def _fetch(ray: Any, reference: Any, cell: Cell, retries: int) -> Cell:
     try:
         return ray.get(reference)
     except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError) as error:
         reason = str(error).strip().splitlines()[0]
-        return failed(cell, f"its process was ended {retries + 1} times: {reason}")
+        return fail(cell, f"its process was ended {retries + 1} times: {reason}")
     except ray.exceptions.RayError as error:
         reason = str(error).strip().splitlines()[0]
-        return failed(cell, f"Ray could not work on it: {reason}")
+        return fail(cell, f"Ray could not work on it: {reason}")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ncgnn._io import locked, write_text
 from ncgnn.errors import DataNotFoundError, InputError, NcgnnError
-from ncgnn.experiments.sweeps import kept_error
+from ncgnn.experiments.cells import kept_error
 from ncgnn.training import (
     CONFIG,
     DONE,

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ncgnn.experiments import PlannedRun, Row
+    from ncgnn.experiments import Cell, Row
     from ncgnn.training import RunConfig, RunResult, Spread, Summary
 
 _STATES = ("finished", "running", "interrupted", "damaged", "failed", "missing")
 
 
-def plan_table(planned: Sequence[PlannedRun]) -> Table:
+def plan_table(planned: Sequence[Cell]) -> Table:
     """The number of runs in every state, for every data set, split family and model."""
     keys = [
         (run.config.data.dataset, run.config.data.split, run.config.model.name) for run in planned

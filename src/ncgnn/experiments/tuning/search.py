@@ -18,7 +18,9 @@ import math
 import shutil
 import statistics
 import time
+import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,8 @@ import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 
 from ncgnn._io import write_text
+from ncgnn._numba import use_threads
+from ncgnn.data import load
 from ncgnn.errors import InputError, sentence
 from ncgnn.experiments.sweeps import Watcher, default_workers, sweep
 from ncgnn.experiments.tuning.space import (
@@ -35,16 +39,31 @@ from ncgnn.experiments.tuning.space import (
     make_plan,
     seen_share,
 )
-from ncgnn.experiments.tuning.study import SearchError, StudyPlace, failed_trials, quiet, step_of
-from ncgnn.training import RunFolder, RunInUseError, to_toml, train_run
+from ncgnn.experiments.tuning.study import (
+    SearchError,
+    StudyPlace,
+    TuningStudy,
+    best_of,
+    failed_trials,
+    quiet,
+    step_of,
+)
+from ncgnn.experiments.workers import WorkerPool
+from ncgnn.training import (
+    RunFolder,
+    RunInUseError,
+    checked_device,
+    to_toml,
+    train_run,
+    trainable_split,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from optuna.trial import FrozenTrial
 
-    from ncgnn.experiments.tuning.space import Plan
-    from ncgnn.experiments.tuning.study import SearchState, TakenTrial, TuningStudy
+    from ncgnn.experiments.tuning.study import SearchState, TakenTrial
     from ncgnn.graph import Graph
     from ncgnn.training import RunConfig, RunResult
 
@@ -131,6 +150,10 @@ class TuneResult:
     failed: dict[Path, str]
 
 
+#: So many processes may die before one of them has ended a trial.
+_DEATHS_AT_START = 10
+#: Seconds after which a process without a trial looks for one again.
+_PATIENCE = 0.5
 #: A trial is given up as failed when so many processes have died of it.
 DEATHS = 3
 
@@ -375,10 +398,6 @@ def _open(
     Returns:
         The study, and the share of fresh test nodes that the search has seen.
     """
-    from ncgnn.data import load
-    from ncgnn.experiments.tuning.study import TuningStudy
-    from ncgnn.training import checked_device, trainable_split
-
     checked_device(plan.first.training.device)
     graph = load(plan.first.data.dataset, data_dir)
     configs = [plan.config(plan.space.first, seed) for seed in plan.seeds]
@@ -400,16 +419,15 @@ def _search(
     timeout: float | None,
     watcher: TuneWatcher,
 ) -> None:
-    from ncgnn.experiments.tuning.study import best_of
-    from ncgnn.experiments.workers import SearchJob, search
-
+    """Work on trials with processes until all are done or the search is stopped."""
     end = None if timeout is None else time.monotonic() + timeout
     state = study.state()
     watcher.searched(state)
     try:
         if not state.is_over:
-            search(
-                SearchJob(study.plan, study.place, study.total, data_dir, threads),
+            about = (study.plan, study.place, study.total, data_dir, threads)
+            _run_workers(
+                partial(_work, *about),
                 min(workers, study.total - state.done),
                 on_trial=lambda: watcher.searched(study.state()),
                 stop=lambda: watcher.stop() or (end is not None and time.monotonic() >= end),
@@ -424,10 +442,59 @@ def _search(
         raise KeyboardInterrupt
 
 
+def _run_workers(
+    work: Any, workers: int, on_trial: Callable[[], None], stop: Callable[[], bool]
+) -> None:
+    """Have processes take trials until none is left; a process that dies is replaced."""
+    deaths = 0
+    with WorkerPool(work, workers) as pool:
+        for place in range(workers):
+            pool.add(place)
+        for event in pool.events(stop):
+            if event.kind == "report":
+                deaths = 0
+                on_trial()
+            elif event.kind == "error":
+                raise SearchError(event.value)
+            elif event.kind == "died" and not pool.stopping:
+                deaths += 1
+                if deaths >= _DEATHS_AT_START:
+                    raise SearchError(
+                        f"processes of the search end at once ({event.value}); if memory ran out, "
+                        "use fewer --workers."
+                    )
+                pool.add(event.task)
+
+
+def _work(
+    plan: Plan,
+    place: StudyPlace,
+    total: int,
+    data_dir: Path | None,
+    threads: int,
+    _: int,
+    report: Callable[[Any], None],
+    stop: Callable[[], bool],
+) -> None:
+    """In a worker: take trials until there are no more."""
+    use_threads(threads)
+    with quiet(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        graph = load(plan.first.data.dataset, data_dir)
+        study = TuningStudy(plan, place, total)
+        while not stop():
+            taken = study.take()
+            if taken is not None:
+                run_trial(study, taken, graph, stop)
+                report(None)
+            elif study.state().is_over:
+                return
+            else:  # the last trials are in other hands, whose processes may die
+                time.sleep(_PATIENCE)
+
+
 def _best(study: TuningStudy, timeout: float | None) -> FrozenTrial:
     """The best trial, written to the study's folder."""
-    from ncgnn.experiments.tuning.study import best_of, failed_trials
-
     trials = study.trials()
     best = best_of(trials)
     if best is None:

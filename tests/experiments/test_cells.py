@@ -7,7 +7,7 @@ import json
 from sweep_cells import contents, tiny_cells
 
 from ncgnn.experiments import sweep
-from ncgnn.experiments.sweeps import Cell, work
+from ncgnn.experiments.cells import Cell, work
 from ncgnn.training import train_run
 
 
@@ -26,11 +26,11 @@ def test_a_warm_up_comes_before_a_run_that_is_not_finished(tmp_path, monkeypatch
         lengths.append(config.training.epochs)
         return train_run(config, runs)
 
-    monkeypatch.setattr("ncgnn.training.train_run", trained)
+    monkeypatch.setattr("ncgnn.experiments.cells.train_run", trained)
     (config,) = tiny_cells(["mlp"], (0,))
     cell = Cell(config, tmp_path, warm_up=True)
     with cell.folder.lock():  # another process is at work on it
-        assert work(cell).state == "busy"
+        assert work(cell).state == "running"
     assert lengths == [config.training.epochs]
     for _ in range(2):
         work(cell)
@@ -41,7 +41,7 @@ def test_want_of_memory_is_said_in_a_sentence_and_asked_again(tmp_path, monkeypa
     def greedy(*_, **__):
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] can't allocate memory: 1 byte")
 
-    monkeypatch.setattr("ncgnn.training.train_run", greedy)
+    monkeypatch.setattr("ncgnn.experiments.cells.train_run", greedy)
     (config,) = tiny_cells(["mlp"], (0,))
     cell = Cell(config, tmp_path)
     assert work(cell).error == "this does not fit into memory; ask for less."
