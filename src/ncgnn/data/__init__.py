@@ -1,42 +1,39 @@
 """Data sets, the user's own files, generated graphs and splits."""
 
-from ncgnn.data.block_model import CsbmArrays, csbm
-from ncgnn.data.catalog import DatasetEntry, canonical, content_sha256, entries, entry
-from ncgnn.data.loading import (
-    DATA_VARIABLE,
-    available,
-    cache_dir,
-    generate,
-    load,
-    load_arrays,
-    save,
+from ncgnn.data.block_model import generate
+from ncgnn.data.catalog import (
+    DatasetEntry,
+    RemoteFile,
+    canonical_name,
+    content_sha256,
+    find_dataset,
+    list_datasets,
+    register_dataset,
 )
-from ncgnn.data.npz import GraphArrays, NpzArchive, read_npz, write_npz
+from ncgnn.data.loading import DATA_VARIABLE, cache_dir, find_stored, load, save
+from ncgnn.data.npz import NpzArchive, read_npz, write_npz
 from ncgnn.data.splits.families import custom_split, make_split, split_families
-from ncgnn.data.splits.report import SplitReport, split_report
-from ncgnn.data.splits.split import Split
+from ncgnn.data.splits.split import Split, SplitReport, split_report
 
 __all__ = [
     "DATA_VARIABLE",
-    "CsbmArrays",
     "DatasetEntry",
-    "GraphArrays",
     "NpzArchive",
+    "RemoteFile",
     "Split",
     "SplitReport",
-    "available",
     "cache_dir",
-    "canonical",
+    "canonical_name",
     "content_sha256",
-    "csbm",
     "custom_split",
-    "entries",
-    "entry",
+    "find_dataset",
+    "find_stored",
     "generate",
+    "list_datasets",
     "load",
-    "load_arrays",
     "make_split",
     "read_npz",
+    "register_dataset",
     "save",
     "split_families",
     "split_report",

@@ -1,37 +1,30 @@
-"""Is this the data set that its catalogue entry describes?
+"""The data sets that the package knows: where they come from, what they hold, and how to check it.
 
-The data sets that the package knows: where they come from and what they hold.
-
-The one order of edges that does not depend on how a file lists them.
+``datasets.toml`` beside this file describes them; :func:`register_dataset` adds one's own.
 """
 
 from __future__ import annotations
 
 import hashlib
+import tomllib
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
-from ncgnn.errors import DataMismatchError, UnknownNameError
+import numpy as np
+
+from ncgnn.errors import DataMismatchError, InputError, UnknownNameError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
     from numpy.typing import NDArray
 
-    from ncgnn.data.npz import GraphArrays
+    from ncgnn.graph import Graph, GraphLike
 
-# The order of the paper's tables.
-_PAPER_ORDER = (
-    "pubmed",
-    "photo",
-    "computers",
-    "coauthor-cs",
-    "coauthor-physics",
-    "cora-full",
-    "actor",
-    "penn94",
-    "chameleon-filtered",
-    "squirrel-filtered",
-)
+    Loader = Callable[..., GraphLike]
 
 
 @dataclass(frozen=True)
@@ -50,27 +43,41 @@ class RemoteFile:
     sha256: str | None = None
     size: int = 2 << 30
 
+    def __post_init__(self) -> None:
+        if not self.name or self.name.startswith(".") or set(self.name) & set("/\\\0"):
+            raise InputError(f"the name of a file must be a plain file name; got {self.name!r}.")
+
+    @classmethod
+    def of(cls, file: RemoteFile | Mapping[str, Any] | str, base: str = "") -> RemoteFile:
+        """A file from its fields, its address, or its name below the address ``base``."""
+        if isinstance(file, RemoteFile):
+            return file
+        if not isinstance(file, str):
+            return cls(**file)
+        url = file if "://" in file else f"{base}/{quote(file)}"
+        return cls(url, unquote(url.rpartition("/")[2]))
+
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """A data set; a count of None means that it is not confirmed and not checked.
+    """What is known of a data set; a count of None is not confirmed and not checked.
 
     Attributes:
         name: The name to load it by.
         title: Its name for people.
-        parser: Which reader of ``ncgnn.data.sources`` understands the files; None for a data set
-            that another package ships, which is always at hand.
-        files: The authors' files.
+        parser: Which module of ``ncgnn.data.sources`` understands the files, or for a registered
+            data set the function that makes it.
+        files: The authors' files; none for a data set that is made on the spot.
         homepage: Where people can read about it.
         citation: Authors, title, venue and year.
-        licence: The licence, or None where the authors state none.
+        license: The license, or None where the authors state none.
         nodes: Number of nodes.
         edges: Undirected edges of an undirected graph, else directed edges.
-        directed: Whether the direction of edges is kept.
         features: Number of features.
         classes: Number of classes.
         unlabelled: Number of nodes without a label.
-        content_sha256: See ``ncgnn.data._checks.content_sha256``; None if it is not recorded.
+        directed: Whether the direction of edges is kept.
+        content_sha256: See :func:`content_sha256`; None if it is not recorded.
         binary_features: The files hold counts where the literature uses 0/1.
         in_paper: One of the ten benchmarks of the paper.
         large: Takes minutes and hundreds of megabytes.
@@ -79,16 +86,16 @@ class DatasetEntry:
 
     name: str
     title: str
-    parser: str | None
-    files: tuple[RemoteFile, ...]
-    homepage: str
-    citation: str
-    licence: str | None
-    nodes: int | None
-    edges: int | None
-    features: int | None
-    classes: int | None
-    unlabelled: int | None = 0
+    parser: str
+    files: tuple[RemoteFile, ...] = ()
+    homepage: str = ""
+    citation: str = ""
+    license: str | None = None
+    nodes: int | None = None
+    edges: int | None = None
+    features: int | None = None
+    classes: int | None = None
+    unlabelled: int | None = None
     directed: bool = False
     content_sha256: str | None = None
     binary_features: bool = False
@@ -97,86 +104,106 @@ class DatasetEntry:
     note: str = ""
 
 
-def entry(name: str) -> DatasetEntry:
+def list_datasets() -> list[DatasetEntry]:
+    """All entries: those of the paper, the others, and those that were registered."""
+    return list(_known().values())
+
+
+def find_dataset(name: str) -> DatasetEntry:
     """The entry of a data set; case, underscores and spaces in the name do not matter.
 
     Raises:
         UnknownNameError: There is no such data set.
     """
-    known, plain = _by_name(), _plain(name)
+    known, plain = _known(), _plain(name)
     if plain not in known:
         raise UnknownNameError("data set", name, list(known))
     return known[plain]
 
 
-def canonical(name: str) -> str:
-    """A data set's name as the catalogue has it; what it does not know is left as it is."""
+def canonical_name(name: str) -> str:
+    """A data set's name as the catalog has it; what it does not know is left as it is."""
     plain = _plain(name)
-    return plain if plain in _by_name() else name
+    return plain if plain in _known() else name
+
+
+#: Functions that make registered data sets, by name.
+LOADERS: dict[str, Loader] = {}
+_registered: dict[str, DatasetEntry] = {}
+
+
+def register_dataset(
+    name: str,
+    loader: Loader,
+    *,
+    files: Iterable[RemoteFile | Mapping[str, Any] | str] = (),
+    replace: bool = False,
+    **facts: Any,
+) -> DatasetEntry:
+    """Make a data set of one's own known by name, in this process::
+
+        register_dataset("ring", lambda: networkx.cycle_graph(9))
+        register_dataset("mine", parse, files=["https://example.org/mine.csv"], nodes=2708)
+
+    Args:
+        name: The name to load it by.
+        loader: Returns a :class:`~ncgnn.Graph` or anything that becomes one. It is called whenever
+            the data set is loaded; with ``files``, once, with ``{file name: path}``, and its graph
+            is kept as npz beside other downloads.
+        files: Addresses of files to download, or :class:`RemoteFile` with name, checksum and size.
+        replace: Whether the name may be known already.
+        **facts: More fields of :class:`DatasetEntry`; counts and ``content_sha256`` are checked.
+
+    Raises:
+        InputError: The name is taken, or a fact is unknown.
+    """
+    plain = _plain(name)
+    if plain in _known() and not replace:
+        raise InputError(f"data set '{plain}' exists; choose another name or say replace=True.")
+    made_by = f"{loader.__module__}.{getattr(loader, '__qualname__', loader)}"
+    entry = _make_entry(plain, {"title": name, "parser": made_by, "files": files} | facts)
+    LOADERS[plain], _registered[plain] = loader, entry
+    return entry
+
+
+def _known() -> dict[str, DatasetEntry]:
+    return _catalog() | _registered
+
+
+@cache
+def _catalog() -> dict[str, DatasetEntry]:
+    content = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text("utf-8"))
+    entries: dict[str, DatasetEntry] = {}
+    for name, fields in content["datasets"].items():
+        collection = content["collections"][fields.pop("collection")] if "collection" in fields else {}
+        entries[name] = _make_entry(name, collection | fields)
+    return entries
+
+
+def _make_entry(name: str, fields: Mapping[str, Any]) -> DatasetEntry:
+    base, files = fields.get("base", ""), fields.get("files", ())
+    others = {key: value for key, value in fields.items() if key not in ("base", "files")}
+    try:
+        remote = tuple(RemoteFile.of(file, base) for file in files)
+        return DatasetEntry(name=name, files=remote, **others)
+    except TypeError as error:
+        raise InputError(f"data set '{name}': {error}") from error
 
 
 def _plain(name: str) -> str:
     return name.strip().lower().replace("_", "-").replace(" ", "-")
 
 
-def entries() -> list[DatasetEntry]:
-    """All entries, those of the paper first."""
-    return list(_by_name().values())
+def content_sha256(graph: Graph) -> str:
+    """SHA-256 of what a graph says, however its file says it.
 
-
-@cache
-def _by_name() -> dict[str, DatasetEntry]:
-    from ncgnn.data._catalog_bundled import ENTRIES as BUNDLED
-    from ncgnn.data._catalog_citation import ENTRIES as CITATION
-    from ncgnn.data._catalog_heterophilous import ENTRIES as HETEROPHILOUS
-    from ncgnn.data._catalog_products import ENTRIES as PRODUCTS
-    from ncgnn.data._catalog_social import ENTRIES as SOCIAL
-
-    items = (*CITATION, *PRODUCTS, *HETEROPHILOUS, *SOCIAL, *BUNDLED)
-    by_name = {item.name: item for item in items}
-    others = [name for name in by_name if name not in _PAPER_ORDER]
-    return {name: by_name[name] for name in (*_PAPER_ORDER, *others)}
-
-
-def distinct_edges(
-    source: NDArray[Any], target: NDArray[Any], nodes: int
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Sources and targets of the edges, each edge once, sorted by target and then source.
-
-    Args:
-        source: Sources, within 0 … ``nodes`` - 1.
-        target: Targets, likewise.
-        nodes: Number of nodes, below 3·10⁹.
-    """
-    import numpy as np
-
-    # Unsigned and signed 64-bit integers would add up to inexact floats.
-    pairs = np.sort(target.astype(np.int64) * nodes + source.astype(np.int64, copy=False))
-    first = np.ones(len(pairs), dtype=bool)
-    first[1:] = pairs[1:] != pairs[:-1]
-    target, source = np.divmod(pairs[first], max(nodes, 1))
-    return source, target
-
-
-def content_sha256(arrays: GraphArrays) -> str:
-    """SHA-256 of what the arrays say, however they say it.
-
-    The order and repetition of edges, integer types, explicit zeros, the order of columns in a
-    sparse row and whether the features are sparse or dense make no difference. Feature values
-    count as float32. Names, identifiers, the origin and ``num_classes`` are not part of it.
-
-    Args:
-        arrays: A valid graph.
+    The order and repetition of edges, integer types, explicit zeros and whether the features are
+    sparse or dense make no difference. Feature values count as float32. Names, identifiers, the
+    origin and the number of classes are not part of it.
 
     Returns:
         64 hexadecimal digits.
     """
-    return _content_sha256(arrays, _distinct_edges(arrays))
-
-
-def _content_sha256(arrays: GraphArrays, edges: NDArray[Any]) -> str:
-    import numpy as np
-
     digest = hashlib.sha256(b"ncgnn graph content 1\n")
 
     def add(name: str, array: NDArray[Any], kind: str) -> None:
@@ -184,35 +211,42 @@ def _content_sha256(arrays: GraphArrays, edges: NDArray[Any]) -> str:
         digest.update(f"{name} {kind} {plain.shape}\n".encode())
         digest.update(plain.data)
 
-    add("edges", edges, "<i8")
-    add("labels", np.asarray(arrays.labels), "<i8")
-    for name, (array, kind) in _feature_parts(arrays).items():
-        add(name, array, kind)
-    for key in sorted(arrays.splits):
-        part = np.asarray(arrays.splits[key])
-        if part.dtype.kind == "b":
+    add("edges", np.stack([graph.targets, graph.indices], axis=1), "<i8")
+    add("labels", graph.labels, "<i8")
+    if graph.features is not None:
+        from scipy.sparse import csr_array
+
+        features: Any = graph.features
+        matrix = csr_array(features).astype(np.float32)
+        matrix.eliminate_zeros()
+        add("feature shape", np.asarray(matrix.shape), "<i8")
+        add("feature rows", matrix.indptr, "<i8")
+        add("feature columns", matrix.indices, "<i8")
+        add("feature values", matrix.data, "<f4")
+    for key in sorted(graph.shipped_splits):
+        part = graph.shipped_splits[key]
+        if part.dtype == bool:
             add(key, part, "|u1")
         else:
             add(key, np.sort(part), "<i8")
     return digest.hexdigest()
 
 
-def check_entry(
-    arrays: GraphArrays, entry: DatasetEntry, where: str, *, downloaded: bool = False
+def check_dataset(
+    graph: Graph, entry: DatasetEntry, where: str, *, downloaded: bool = False
 ) -> None:
-    """Raise an error if the arrays are not the data set of the entry.
+    """Raise an error if a graph is not the data set of the entry.
 
     Args:
-        arrays: What was read.
-        entry: What the catalogue says; counts and checksums that it leaves open are not compared.
+        graph: What was read.
+        entry: What the catalog says; counts and checksums that it leaves open are not compared.
         where: The file, for the message.
-        downloaded: The arrays were parsed just now from the authors' files.
+        downloaded: The graph was parsed just now from the authors' files.
 
     Raises:
         DataMismatchError: A count or the checksum differs.
     """
-    edges = _distinct_edges(arrays)
-    for field, expected, found in _counts(arrays, entry, len(edges)):
+    for field, expected, found in _compare_counts(graph, entry):
         if expected is not None and expected not in found:
             raise DataMismatchError(
                 f"data set '{entry.name}': {where} has {found[0]} {field}, expected {expected}; "
@@ -220,7 +254,7 @@ def check_entry(
             )
     if entry.content_sha256 is None:
         return
-    checksum = _content_sha256(arrays, edges)
+    checksum = content_sha256(graph)
     if checksum != entry.content_sha256:
         raise DataMismatchError(
             f"data set '{entry.name}': the counts of {where} are right but its content is not "
@@ -229,64 +263,33 @@ def check_entry(
         )
 
 
+def _compare_counts(
+    graph: Graph, entry: DatasetEntry
+) -> list[tuple[str, int | None, tuple[int, ...]]]:
+    """Per count, its name, what is expected, and what would be right."""
+    if entry.directed:
+        # Authors count the edges that they list; a graph holds repeated ones only once.
+        listed = graph.num_entries + graph.merged_duplicates
+        edges = ("directed edges", entry.edges, (graph.num_entries, listed))
+    else:
+        both = None if entry.edges is None else 2 * entry.edges
+        edges = ("edges, counting both directions", both, (graph.num_entries,))
+    present = np.unique(graph.labels[graph.labels >= 0])
+    return [
+        ("nodes", entry.nodes, (graph.num_nodes,)),
+        edges,
+        ("features", entry.features, (graph.num_features,)),
+        ("classes", entry.classes, (len(present),)),
+        ("unlabelled nodes", entry.unlabelled, (graph.num_unlabelled,)),
+    ]
+
+
 def _remedy(entry: DatasetEntry, downloaded: bool) -> str:
-    if entry.parser is None:
-        return "the package that ships it was changed: install it again"
+    if not entry.files:
+        return f"{entry.parser} made another graph than recorded: install its package again"
     if downloaded:
         return (
             f"the authors' files may have changed since they were recorded (see {entry.homepage}): "
             "delete them to download them again, or use them under another name as your own data"
         )
     return f"move the file away and load the data set again, or get a fresh copy ({entry.homepage})"
-
-
-def _counts(
-    arrays: GraphArrays, entry: DatasetEntry, distinct: int
-) -> list[tuple[str, int | None, tuple[int, ...]]]:
-    import numpy as np
-
-    labels = np.asarray(arrays.labels)
-    if entry.directed:
-        # Authors count the edges that they list; a file may hold repeated ones only once.
-        edges = ("directed edges", entry.edges, (distinct, int(arrays.edge_index.shape[1])))
-    else:
-        both = None if entry.edges is None else 2 * entry.edges
-        edges = ("edges, counting both directions", both, (distinct,))
-    return [
-        ("nodes", entry.nodes, (len(labels),)),
-        edges,
-        ("features", entry.features, (_feature_count(arrays),)),
-        ("classes", entry.classes, (len(np.unique(labels[labels >= 0])),)),
-        ("unlabelled nodes", entry.unlabelled, (int((labels < 0).sum()),)),
-    ]
-
-
-def _feature_count(arrays: GraphArrays) -> int:
-    return 0 if arrays.features is None else int(arrays.features.shape[1])
-
-
-def _distinct_edges(arrays: GraphArrays) -> NDArray[Any]:
-    """Pairs (target, source), each once, sorted."""
-    import numpy as np
-
-    listed = np.asarray(arrays.edge_index)
-    source, target = distinct_edges(listed[0], listed[1], len(arrays.labels))
-    return np.stack([target, source], axis=1)
-
-
-def _feature_parts(arrays: GraphArrays) -> dict[str, tuple[NDArray[Any], str]]:
-    import numpy as np
-    from scipy.sparse import csr_array
-
-    if arrays.features is None:
-        return {}
-    features: Any = arrays.features
-    matrix = csr_array(features).astype(np.float32)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    return {
-        "feature shape": (np.asarray(matrix.shape), "<i8"),
-        "feature rows": (np.asarray(matrix.indptr), "<i8"),
-        "feature columns": (np.asarray(matrix.indices), "<i8"),
-        "feature values": (np.asarray(matrix.data), "<f4"),
-    }

@@ -1,7 +1,4 @@
-"""From a name or a file to a graph.
-
-Finding a data set on this machine, or getting it from its authors.
-"""
+"""From a name or a file to a graph: on this machine, or from its authors."""
 
 from __future__ import annotations
 
@@ -12,81 +9,89 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncgnn._io import sha256_of_file
-from ncgnn.data import catalog as _catalog
-from ncgnn.data.catalog import check_entry
+from ncgnn.data.catalog import LOADERS, check_dataset, find_dataset
 from ncgnn.data.download import download as download_file
 from ncgnn.data.npz import read_npz, write_npz
-from ncgnn.data.sources import parser
+from ncgnn.data.sources import find_parser
 from ncgnn.errors import DataMismatchError, DataNotFoundError, InputError, UnknownNameError
 from ncgnn.graph import Graph, as_graph
 
 if TYPE_CHECKING:
     from ncgnn.data.catalog import DatasetEntry, RemoteFile
-    from ncgnn.data.npz import GraphArrays
     from ncgnn.graph import GraphLike
 
 #: Environment variable that names a folder with data files.
 DATA_VARIABLE = "NCGNN_DATA"
 
 
-def load_arrays(
-    name: str, data_dir: Path | str | None = None, download: bool = True
-) -> tuple[GraphArrays, Path]:
-    """Load a data set, from this machine if it is here, else from its authors.
+def load(
+    name: str | Path,
+    data_dir: str | Path | None = None,
+    *,
+    download: bool = True,
+    raw_features: bool = False,
+) -> Graph:
+    """Load a data set by name, or a graph from an npz file.
 
     ``NAME.npz`` is looked for in ``data_dir``, in the folder that the environment variable
     ``NCGNN_DATA`` names, and in the cache. Failing that, the authors' files are taken from
     ``raw/NAME`` in the same folders or downloaded, and ``NAME.npz`` is written. What is new goes to
-    ``data_dir`` if that is given, else to the cache. A data set that another package ships is made
-    from there, whatever the folders hold.
+    ``data_dir`` if that is given, else to the cache. A data set without files, such as ``digits``,
+    which ships with scikit-learn, is made on the spot, whatever the folders hold.
 
     Args:
-        name: Name in the catalogue.
+        name: A name that ``ncgnn datasets`` lists, or the path of an npz file.
         data_dir: Folder with data files; it must exist.
-        download: Whether the network may be used.
-
-    Returns:
-        The arrays, checked against the catalogue, and the path that :func:`available` gives from
-        now on.
+        download: Whether a data set that is not at hand may be downloaded.
+        raw_features: Keep the counts that the files of the two Coauthor graphs hold; by default
+            their features are 0/1, as in the paper and in PyG.
 
     Raises:
-        UnknownNameError: There is no such data set.
-        DataNotFoundError: It is not here and could not be downloaded.
-        DataMismatchError: A file does not hold this data set.
-        InputError: A file is damaged.
+        UnknownNameError: No data set of that name.
+        DataNotFoundError: Not at hand and not to be had; says what to put where.
+        DataMismatchError: The file does not hold what the data set's entry promises.
+        InputError: The file is malformed.
     """
-    entry = _catalog.entry(name)
-    if entry.parser is None:
-        return _bundled(entry)
-    path = available(entry.name, data_dir)
-    if path is not None:
-        arrays = read_npz(path)
-        check_entry(arrays, entry, str(path))
-        return arrays, path
-    # The folder of NCGNN_DATA may be shared by many: it is read, never written to.
-    target = Path(data_dir).expanduser() if data_dir else cache_dir()
-    try:
-        return _build(entry, entry.parser, data_dir, target, download)
-    except OSError as error:
-        if isinstance(error, DataNotFoundError):
-            raise
-        raise InputError(
-            f"data set '{entry.name}' cannot be stored in {target}: {error}; make room there or "
-            "give another data folder"
-        ) from error
+    path = Path(name).expanduser()
+    if path.suffix == ".npz" or len(path.parts) > 1 or path.is_file():
+        return _load_file(path)
+    entry = _find_entry(str(name))
+    stored = find_stored(entry.name, data_dir)
+    if not entry.files:
+        graph = _make(entry, {})
+        check_dataset(graph, entry, entry.parser)
+    elif stored is not None:
+        graph = read_npz(stored)
+        check_dataset(graph, entry, str(stored))
+    else:
+        graph = _build(entry, data_dir, download)
+    graph = replace(graph, name=entry.name)
+    return _binarize(graph) if entry.binary_features and not raw_features else graph
 
 
-def available(name: str, data_dir: Path | str | None = None) -> Path | None:
-    """The ``NAME.npz`` that :func:`load_arrays` would read, or None if there is none yet.
+def save(graph: GraphLike, path: str | Path) -> Path:
+    """Write a graph as an npz file that :func:`load` reads; it appears whole or not at all.
 
-    For a data set that another package ships (an entry without a parser) it is the folder of that
-    package.
+    Args:
+        graph: Anything that :func:`ncgnn.graph.as_graph` takes.
+        path: A name that ends in ``.npz``; an existing file is replaced.
     """
-    entry = _catalog.entry(name)
-    if entry.parser is None:
-        return _package_folder()
-    file_name = f"{entry.name}.npz"
-    paths = (folder / file_name for folder in _folders(data_dir))
+    path = Path(path).expanduser()
+    if path.suffix != ".npz" or path.is_dir():
+        raise InputError(f"{path} is no name for an npz file; choose one that ends in .npz.")
+    write_npz(path, as_graph(graph))
+    return path
+
+
+def find_stored(name: str, data_dir: Path | str | None = None) -> Path | None:
+    """The ``NAME.npz`` that :func:`load` would read, or None if there is none yet.
+
+    For a data set without files it is the file of the code that makes it.
+    """
+    entry = find_dataset(name)
+    if not entry.files:
+        return _code_file(entry)
+    paths = (folder / f"{entry.name}.npz" for folder in _folders(data_dir))
     return next((path for path in paths if path.exists()), None)
 
 
@@ -95,6 +100,37 @@ def cache_dir() -> Path:
     chosen = os.environ.get("XDG_CACHE_HOME", "")
     base = Path(chosen) if Path(chosen).is_absolute() else Path.home() / ".cache"
     return base / "ncgnn"
+
+
+def _load_file(path: Path) -> Graph:
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the path of an npz file in it.")
+    if not path.is_file():
+        raise InputError(f"there is no file {path}; give the path of an npz file or a known name.")
+    if path.suffix != ".npz":
+        raise InputError(
+            f"{path} does not end in .npz; only npz files are read, and ncgnn.save(graph, …) "
+            "writes one from a PyG Data, a NetworkX graph, a scipy matrix or an edge index."
+        )
+    return read_npz(path)
+
+
+def _find_entry(name: str) -> DatasetEntry:
+    try:
+        return find_dataset(name)
+    except UnknownNameError:
+        if Path(f"{name}.npz").is_file():
+            raise InputError(f"there is no data set {name}; did you mean {name}.npz?") from None
+        raise
+
+
+def _code_file(entry: DatasetEntry) -> Path | None:
+    if entry.name in LOADERS:
+        code = getattr(LOADERS[entry.name], "__code__", None)
+        return None if code is None else Path(code.co_filename)
+    # Finding a module is quick, importing it may not be.
+    spec = find_spec(f"ncgnn.data.sources.{entry.parser.replace('-', '_')}")
+    return None if spec is None or spec.origin is None else Path(spec.origin)
 
 
 def _folders(data_dir: Path | str | None) -> list[Path]:
@@ -110,237 +146,88 @@ def _folders(data_dir: Path | str | None) -> list[Path]:
     return list(folders.values())
 
 
-def _bundled(entry: DatasetEntry) -> tuple[GraphArrays, Path]:
-    from ncgnn.data.sources.digits import digits_arrays
-
-    arrays, folder = digits_arrays(), _package_folder()
-    check_entry(arrays, entry, str(folder))
-    return arrays, folder
-
-
-def _package_folder() -> Path:
-    # Finding a package is quick, importing scikit-learn is not.
-    spec = find_spec("sklearn")
-    if spec is None or spec.origin is None:
-        raise DataNotFoundError("scikit-learn, which ships the digits, is not installed")
-    return Path(spec.origin).parent
+def _make(entry: DatasetEntry, files: dict[str, Path]) -> Graph:
+    """The graph that a registered loader or the parser of the entry makes."""
+    if entry.name not in LOADERS:
+        return find_parser(entry.parser)(files)
+    loader = LOADERS[entry.name]
+    return as_graph(loader(files) if entry.files else loader())
 
 
-def _build(
-    entry: DatasetEntry,
-    parser_name: str,
-    data_dir: Path | str | None,
-    target: Path,
-    download: bool,
-) -> tuple[GraphArrays, Path]:
-    files = _raw_files(entry, data_dir)
-    missing = [remote for remote in entry.files if remote.name not in files]
+def _build(entry: DatasetEntry, data_dir: Path | str | None, download: bool) -> Graph:
+    """Make a data set from the authors' files and store it."""
+    # The folder of NCGNN_DATA may be shared by many: it is read, never written to.
+    target = Path(data_dir).expanduser() if data_dir else cache_dir()
+    try:
+        files = _get_files(entry, _folders(data_dir), target, download)
+        sums = {name: sha256_of_file(path) for name, path in files.items()}
+        _check_sums(entry, files, sums)
+        graph = _make(entry, files)
+        places = sorted({path if len(files) == 1 else path.parent for path in files.values()})
+        check_dataset(graph, entry, ", ".join(map(str, places)), downloaded=True)
+        origin = "; ".join(f"{file.url} (SHA-256 {sums[file.name]})" for file in entry.files)
+        # As it will be read from now on.
+        graph = replace(graph, origin=origin, merged_duplicates=0)
+        write_npz(target / f"{entry.name}.npz", graph)
+        return graph
+    except DataNotFoundError:
+        raise
+    except OSError as error:
+        raise InputError(
+            f"data set '{entry.name}' cannot be stored in {target}: {error}; make room there or "
+            "give another data folder"
+        ) from error
+
+
+def _get_files(
+    entry: DatasetEntry, folders: list[Path], target: Path, download: bool
+) -> dict[str, Path]:
+    """The authors' files by name: those at hand, and the others downloaded."""
+    places = {
+        file: [folder / "raw" / entry.name / file.name for folder in folders]
+        for file in entry.files
+    }
+    files = {
+        file.name: next((path for path in paths if path.is_file()), None)
+        for file, paths in places.items()
+    }
+    missing = [file for file in entry.files if files[file.name] is None]
     if missing and not download:
-        raise DataNotFoundError(_how_to_get(entry, missing, data_dir, target, "offline"))
-    for remote in missing:
+        raise DataNotFoundError(_how_to_get(entry, missing, folders, target, "offline"))
+    for file in missing:
         try:
-            files[remote.name] = download_file(remote, _raw_folder(target, entry))
+            files[file.name] = download_file(file, target / "raw" / entry.name)
         except DataNotFoundError as error:
-            reason = str(error)
-            raise DataNotFoundError(
-                _how_to_get(entry, missing, data_dir, target, reason)
-            ) from error
-    parsed = parser(parser_name)(files)
-    origin = "; ".join(
-        f"{remote.url} (SHA-256 {sha256_of_file(files[remote.name])})" for remote in entry.files
-    )
-    arrays = replace(parsed, origin=origin)
-    paths = list(files.values())
-    places = paths if len(paths) == 1 else sorted({path.parent for path in paths})
-    check_entry(arrays, entry, ", ".join(map(str, places)), downloaded=True)
-    path = target / f"{entry.name}.npz"
-    write_npz(path, arrays)
-    return arrays, path
+            message = _how_to_get(entry, missing, folders, target, str(error))
+            raise DataNotFoundError(message) from error
+    return {name: path for name, path in files.items() if path is not None}
 
 
-def _raw_folder(folder: Path, entry: DatasetEntry) -> Path:
-    return folder / "raw" / entry.name
-
-
-def _raw_files(entry: DatasetEntry, data_dir: Path | str | None) -> dict[str, Path]:
-    found: dict[str, Path] = {}
-    for remote in entry.files:
-        for folder in _folders(data_dir):
-            path = _raw_folder(folder, entry) / remote.name
-            if path.is_file():
-                _check_raw_file(path, remote)
-                found[remote.name] = path
-                break
-    return found
-
-
-def _check_raw_file(path: Path, remote: RemoteFile) -> None:
-    if remote.sha256 is not None and sha256_of_file(path) != remote.sha256:
-        raise DataMismatchError(
-            f"{path} is not the file that {remote.url} had (its SHA-256 is not {remote.sha256}); "
-            "move it away and get a fresh copy"
-        )
+def _check_sums(entry: DatasetEntry, files: dict[str, Path], sums: dict[str, str]) -> None:
+    for file in entry.files:
+        if file.sha256 is not None and sums[file.name] != file.sha256:
+            raise DataMismatchError(
+                f"{files[file.name]} is not the file that {file.url} had (its SHA-256 is not "
+                f"{file.sha256}); move it away and get a fresh copy"
+            )
 
 
 def _how_to_get(
-    entry: DatasetEntry,
-    missing: list[RemoteFile],
-    data_dir: Path | str | None,
-    target: Path,
-    reason: str,
+    entry: DatasetEntry, missing: list[RemoteFile], folders: list[Path], target: Path, reason: str
 ) -> str:
-    looked = ", ".join(str(folder) for folder in _folders(data_dir))
-    listed = "\n".join(f"  {remote.name}: {remote.url}" for remote in missing)
+    looked = ", ".join(str(folder) for folder in folders)
+    listed = "\n".join(f"  {file.name}: {file.url}" for file in missing)
     return (
         f"data set '{entry.name}' is not at hand ({reason}); looked for {entry.name}.npz in "
         f"{looked}. Put {entry.name}.npz into {target}, or download these files into "
-        f"{_raw_folder(target, entry)} and load again:\n{listed}"
+        f"{target / 'raw' / entry.name} and load again:\n{listed}"
     )
 
 
-def load(
-    name: str | Path,
-    data_dir: str | Path | None = None,
-    *,
-    download: bool = True,
-    raw_features: bool = False,
-) -> Graph:
-    """Load a data set by name, or a graph from an npz file.
-
-    A data set is looked for in ``data_dir`` (or the folder that the environment variable
-    ``NCGNN_DATA`` names), then in the cache, and is otherwise downloaded from its authors' site,
-    checked, and kept as npz. ``digits`` ships with scikit-learn and needs no file.
-
-    Args:
-        name: A name that ``ncgnn datasets`` lists, or the path of an npz file.
-        data_dir: Folder with npz files.
-        download: Whether a data set that is not at hand may be downloaded.
-        raw_features: Keep the counts that the files of the two Coauthor graphs hold; by default
-            their features are 0/1, as in the paper and in PyG.
-
-    Raises:
-        UnknownNameError: No data set of that name.
-        DataNotFoundError: Not at hand and not to be had; says what to put where.
-        DataMismatchError: The file does not hold what the data set's entry promises.
-        InputError: The file is malformed.
-    """
-    path = Path(name).expanduser()
-    if path.suffix == ".npz" or len(path.parts) > 1 or path.is_file():
-        return _load_file(path)
-
-    known = _entry(str(name))
-    arrays, _ = load_arrays(known.name, data_dir, download=download)
-    graph = graph_of_arrays(arrays, known.name)
-    if known.binary_features and not raw_features and graph.features is not None:
-        graph = with_binary_features(graph)
-    return graph
-
-
-def _entry(name: str) -> DatasetEntry:
-    from ncgnn.data.catalog import entry
-
-    try:
-        return entry(name)
-    except UnknownNameError:
-        if Path(f"{name}.npz").is_file():
-            raise InputError(f"there is no data set {name}; did you mean {name}.npz?") from None
-        raise
-
-
-def _load_file(path: Path) -> Graph:
-    from ncgnn.data.npz import read_npz
-
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give the path of an npz file in it.")
-    if not path.is_file():
-        raise InputError(f"there is no file {path}; give the path of an npz file or a known name.")
-    if path.suffix != ".npz":
-        raise InputError(
-            f"{path} does not end in .npz; only npz files are read, and ncgnn.save(graph, …) "
-            "writes one from a PyG Data, a NetworkX graph, a scipy matrix or an edge index."
-        )
-    try:
-        return graph_of_arrays(read_npz(path), path.stem)
-    except InputError as error:
-        message = str(error)
-        raise InputError(message if str(path) in message else f"{path}: {message}") from error
-
-
-def save(graph: GraphLike, path: str | Path) -> Path:
-    """Write a graph as an npz file that :func:`load` reads; it appears whole or not at all.
-
-    Args:
-        graph: Anything that :func:`ncgnn.graph.as_graph` takes.
-        path: A name that ends in ``.npz``; an existing file is replaced.
-    """
-    from ncgnn.data.npz import GraphArrays, write_npz
-
-    path = Path(path).expanduser()
-    if path.suffix != ".npz" or path.is_dir():
-        raise InputError(f"{path} is no name for an npz file; choose one that ends in .npz.")
-    graph = as_graph(graph)
-    arrays = GraphArrays(
-        edge_index=graph.edge_index(),
-        labels=graph.labels,
-        features=graph.features,
-        splits=graph.shipped_splits,
-        class_names=graph.class_names,
-        node_ids=graph.node_ids,
-        origin=graph.origin,
-        num_classes=graph.num_classes,
-    )
-    write_npz(path, arrays)
-    return path
-
-
-def graph_of_arrays(arrays: GraphArrays, name: str) -> Graph:
-    """Validate the content of a file and make a graph of it."""
-    return Graph.from_edge_index(
-        arrays.edge_index,
-        labels=arrays.labels,
-        features=arrays.features,
-        num_classes=arrays.num_classes,
-        class_names=arrays.class_names,
-        node_ids=arrays.node_ids,
-        shipped_splits=arrays.splits,
-        name=name,
-        origin=arrays.origin,
-    )
-
-
-def with_binary_features(graph: Graph) -> Graph:
+def _binarize(graph: Graph) -> Graph:
     """The same graph with every feature that is not zero set to one."""
-    from dataclasses import replace
-
+    if graph.features is None:
+        return graph
     features: Any = graph.features
-    ones: Any = (features != 0).astype("float32")
     note = f"{graph.origin}; features as 0/1" if graph.origin else "features as 0/1"
-    return replace(graph, features=ones, origin=note)
-
-
-def generate(nodes: int, edges: int, *, name: str = "csbm", **options: Any) -> Graph:
-    """Generate a contextual stochastic block-model graph.
-
-    Args:
-        nodes: Number of nodes.
-        edges: Number of undirected edges.
-        name: Name of the graph.
-        **options: ``classes``, ``homophily``, ``groups``, ``features``, ``feature_signal``,
-            ``class_shares`` and ``seed``, as in :func:`ncgnn.data.csbm`.
-    """
-    from ncgnn.data.block_model import csbm
-
-    made = csbm(nodes, edges, **options)
-    # Arrays that cannot be written to are shared, not copied.
-    for array in (made.indptr, made.indices, made.labels):
-        array.flags.writeable = False
-    settings = ", ".join(f"{key}={value!r}" for key, value in sorted(options.items()))
-    return Graph.from_csr(
-        made.indptr,
-        made.indices,
-        labels=made.labels,
-        features=made.features,
-        num_classes=options.get("classes", 2),
-        name=name,
-        origin=f"generated: csbm(nodes={nodes}, edges={edges}{', ' if settings else ''}{settings})",
-    )
+    return replace(graph, features=(features != 0).astype("float32"), origin=note)

@@ -1,16 +1,20 @@
-"""What the readers share: finding a file, and tidying edges and features.
+"""Readers of the authors' own file formats, one module each, and what they share.
 
-Readers of the authors' own file formats, one module each, imported when they are used.
+A module defines ``parse(files)``, which makes a graph of ``{file name: path}``; ``datasets.toml``
+names it, with dashes for underscores. Adding a format takes a module here and an entry there.
 """
 
 from __future__ import annotations
 
+import pkgutil
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.data.catalog import distinct_edges
-from ncgnn.data.npz import check_arrays
+import numpy as np
+
+from ncgnn.data.npz import check_splits, errors_in
 from ncgnn.errors import InputError, UnknownNameError
+from ncgnn.graph import Graph, check_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,41 +23,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
-    from ncgnn.data.npz import GraphArrays
-
-if TYPE_CHECKING:
-    Parser = Callable[[Mapping[str, Path]], GraphArrays]
-
-PARSERS: dict[str, str] = {
-    "facebook100": "ncgnn.data.sources.facebook100",
-    "geom-gcn": "ncgnn.data.sources.geom_gcn",
-    "gnn-benchmark": "ncgnn.data.sources.gnn_benchmark",
-    "graphsaint": "ncgnn.data.sources.graphsaint",
-    "heterophilous": "ncgnn.data.sources.heterophilous",
-    "ogb": "ncgnn.data.sources.ogb",
-    "planetoid": "ncgnn.data.sources.planetoid",
-}
+    Parser = Callable[[Mapping[str, Path]], Graph]
 
 
-def parser(name: str) -> Parser:
+def list_parsers() -> list[str]:
+    """The names of all formats."""
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__))
+
+
+def find_parser(name: str) -> Parser:
     """The function that reads files of a format: ``parse(files)`` with ``{file name: path}``.
 
     Raises:
         UnknownNameError: There is no such format.
     """
-    if name not in PARSERS:
-        raise UnknownNameError("file format", name, list(PARSERS))
-    parse: Parser = import_module(PARSERS[name]).parse
+    if name not in list_parsers():
+        raise UnknownNameError("file format", name, list_parsers())
+    parse: Parser = import_module(f"{__name__}.{name.replace('-', '_')}").parse
     return parse
 
 
-def checked(arrays: GraphArrays, where: Path) -> GraphArrays:
-    """The arrays themselves, if they make a graph; ``where`` is named in the error."""
-    check_arrays(arrays, str(where))
-    return arrays
-
-
-def pick(files: Mapping[str, Path], ending: str) -> Path:
+def pick_file(files: Mapping[str, Path], ending: str) -> Path:
     """The one file whose name ends so."""
     found = [path for name, path in files.items() if name.endswith(ending)]
     if len(found) != 1:
@@ -62,47 +52,40 @@ def pick(files: Mapping[str, Path], ending: str) -> Path:
     return found[0]
 
 
-def directed_edges(
-    source: NDArray[Any], target: NDArray[Any], nodes: int, where: str
-) -> NDArray[Any]:
-    """Edges [2, E], each once, direction and self-loops kept."""
-    import numpy as np
+def make_graph(
+    source: NDArray[Any], target: NDArray[Any], where: Path, *, undirected: bool, **fields: Any
+) -> Graph:
+    """Build a graph; errors name the file.
 
-    source, target = source.astype(np.int64), target.astype(np.int64)
-    ends = np.concatenate([source, target])
-    if ends.size and (ends.min() < 0 or ends.max() >= nodes):
-        raise InputError(
-            f"{where} has an edge with a node outside 0..{nodes - 1}; get a fresh copy of the file"
-        )
-    return np.stack(distinct_edges(source, target, nodes))
-
-
-def undirected_edges(
-    source: NDArray[Any], target: NDArray[Any], nodes: int, where: str
-) -> NDArray[Any]:
-    """Edges [2, E] in both directions, each once, without self-loops."""
-    import numpy as np
-
-    proper = source != target
-    source, target = source[proper], target[proper]
-    return directed_edges(
-        np.concatenate([source, target]), np.concatenate([target, source]), nodes, where
-    )
+    Args:
+        source: Sources of the edges.
+        target: Targets of the edges.
+        where: The file or folder for messages.
+        undirected: Whether an edge counts in both directions, and one of a node with itself not.
+        **fields: As in :meth:`ncgnn.Graph.from_csr`.
+    """
+    if undirected:
+        proper = source != target
+        source, target = source[proper], target[proper]
+        source, target = np.concatenate([source, target]), np.concatenate([target, source])
+    with errors_in(where):
+        graph = Graph.from_edge_index(np.stack([source, target]), **fields)
+        check_splits(graph.shipped_splits)
+    return graph
 
 
-def smaller_form(features: NDArray[Any]) -> csr_array[Any] | NDArray[Any]:
+def shrink_features(features: NDArray[Any], where: str) -> csr_array[Any] | NDArray[Any]:
     """Dense features as float32, in CSR form where that takes less memory."""
-    import numpy as np
     from scipy.sparse import csr_array
 
+    if features.ndim != 2 or features.dtype.kind not in "biuf":
+        raise InputError(f"{where} must be a table of numbers; get a fresh copy of the file")
     narrow = features.astype(np.float32, copy=False)
     return csr_array(narrow) if 2 * np.count_nonzero(narrow) < narrow.size else narrow
 
 
-def whole_numbers(values: NDArray[Any], where: str) -> NDArray[Any]:
+def whole_numbers(values: NDArray[Any], where: str) -> NDArray[np.int64]:
     """Integers, or floats that are integers, as int64."""
-    import numpy as np
-
     whole = values.dtype.kind in "biu" or (
         values.dtype.kind == "f" and bool((np.isfinite(values) & (values % 1 == 0)).all())
     )
@@ -112,19 +95,13 @@ def whole_numbers(values: NDArray[Any], where: str) -> NDArray[Any]:
 
 
 def masks_from_indices(
-    parts: Mapping[str, NDArray[Any]], nodes: int, where: str
+    parts: Mapping[str, NDArray[Any]], nodes: int, where: Path
 ) -> dict[str, NDArray[Any]]:
     """One published split, given as node numbers under train, val and test, as boolean masks."""
-    import numpy as np
-
     masks: dict[str, NDArray[Any]] = {}
     for name, numbers in parts.items():
-        if numbers.size and (numbers.min() < 0 or numbers.max() >= nodes):
-            raise InputError(
-                f"{where}: the {name} part names a node outside 0..{nodes - 1}; "
-                "get a fresh copy of the file"
-            )
-        mask = np.zeros((1, nodes), dtype=bool)
-        mask[0, numbers] = True
-        masks[f"{name}_masks"] = mask
+        with errors_in(where):
+            check_nodes(numbers, f"the {name} part", nodes)
+        masks[f"{name}_masks"] = np.zeros((1, nodes), dtype=bool)
+        masks[f"{name}_masks"][0, numbers] = True
     return masks

@@ -1,4 +1,4 @@
-"""Handwritten digits as a graph of nearest neighbours: real data on every machine, offline."""
+"""Handwritten digits as a graph of nearest neighbors: real data on every machine, offline."""
 
 from __future__ import annotations
 
@@ -6,50 +6,45 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ncgnn.data.npz import GraphArrays
-from ncgnn.errors import InputError
+from ncgnn.graph import Graph
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
+_NEIGHBORS = 8
 _ORIGIN = (
     "Optical Recognition of Handwritten Digits, test set: E. Alpaydin and C. Kaynak (1998), UCI "
     "Machine Learning Repository, https://doi.org/10.24432/C50P49; as shipped with scikit-learn. "
-    "Edges: symmetrised {neighbors} nearest neighbours by Euclidean distance of the pixels."
+    f"Edges: symmetrised {_NEIGHBORS} nearest neighbours by Euclidean distance of the pixels."
 )
 
 
-def digits_arrays(neighbors: int = 8) -> GraphArrays:
+def parse(files: Mapping[str, Path]) -> Graph:
     """Make the graph of scikit-learn's digits: 1797 images of 8x8 pixels, ten classes.
 
-    Image i is tied to its ``neighbors`` nearest images by Euclidean distance on the raw pixels
-    (itself excluded, ties broken by the lower index), and an edge in one direction counts for
-    both. The pixels are the integers 0 … 16, so all distances are exact and the graph is the same
-    everywhere.
+    Image i is tied to its 8 nearest images by Euclidean distance on the raw pixels (itself
+    excluded, ties broken by the lower index), and an edge in one direction counts for both. The
+    pixels are the integers 0 … 16, so all distances are exact and the graph is the same everywhere.
 
     Args:
-        neighbors: How many nearest neighbours, 1 … 1796.
+        files: Not used: the images come with scikit-learn.
     """
-    pixels, labels = _load()
-    if not 1 <= neighbors < labels.size:
-        raise InputError(f"neighbors must be 1 … {labels.size - 1}, but it is {neighbors}.")
-    return GraphArrays(
-        edge_index=_symmetrised(_nearest(pixels, neighbors)),
+    from sklearn.datasets import load_digits
+
+    pixels, labels = (np.asarray(part).astype(np.int64) for part in load_digits(return_X_y=True))
+    return Graph.from_edge_index(
+        both_directions(find_nearest(pixels, _NEIGHBORS)),
         labels=labels,
         features=pixels.astype(np.float32),
-        class_names=tuple(str(digit) for digit in range(10)),
-        origin=_ORIGIN.format(neighbors=neighbors),
+        class_names=[str(digit) for digit in range(10)],
+        origin=_ORIGIN,
     )
 
 
-def _load() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    from sklearn.datasets import load_digits
-
-    pixels, labels = load_digits(return_X_y=True)
-    return np.asarray(pixels).astype(np.int64), np.asarray(labels).astype(np.int64)
-
-
-def _nearest(points: NDArray[np.int64], neighbors: int) -> NDArray[np.int64]:
+def find_nearest(points: NDArray[np.int64], neighbors: int) -> NDArray[np.int64]:
     """Return the nearest other points of each point [n, neighbors], in no particular order.
 
     Uses ‖a - b‖² = ‖a‖² + ‖b‖² - 2 a·b in integers.
@@ -65,7 +60,7 @@ def _nearest(points: NDArray[np.int64], neighbors: int) -> NDArray[np.int64]:
     return np.partition(ranks, neighbors - 1, axis=1)[:, :neighbors] % count
 
 
-def _symmetrised(nearest: NDArray[np.int64]) -> NDArray[np.int64]:
+def both_directions(nearest: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return both directions of every tie, without duplicates, sorted by source and target."""
     count, neighbors = nearest.shape
     sources, targets = np.repeat(np.arange(count), neighbors), nearest.ravel()

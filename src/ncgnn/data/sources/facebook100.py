@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.data.npz import GraphArrays
-from ncgnn.data.sources import checked, pick, undirected_edges, whole_numbers
+import numpy as np
+
+from ncgnn.data.sources import make_graph, pick_file, whole_numbers
 from ncgnn.errors import DataNotFoundError, InputError
 
 if TYPE_CHECKING:
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
+    from ncgnn.graph import Graph
+
 _COLUMNS = 7
 _GENDER = 1
 
 
-def parse(files: Mapping[str, Path]) -> GraphArrays:
+def parse(files: Mapping[str, Path]) -> Graph:
     """Read the undirected graph; the class is gender, -1 where it is unknown."""
-    path = pick(files, ".mat")
+    path = pick_file(files, ".mat")
     adjacency, table = _load(path)
     nodes = len(table)
     if adjacency.shape != (nodes, nodes) or not nodes:
@@ -39,16 +42,11 @@ def parse(files: Mapping[str, Path]) -> GraphArrays:
             f"{path}: the gender column of 'local_info' holds other codes than 0, 1, 2"
         )
     source, target = adjacency.nonzero()
-    arrays = GraphArrays(
-        edge_index=undirected_edges(source, target, nodes, f"{path}: 'A'"),
-        labels=labels,
-        features=_one_hot([table[:, i] for i in range(_COLUMNS) if i != _GENDER]),
-    )
-    return checked(arrays, path)
+    features = _one_hot([table[:, i] for i in range(_COLUMNS) if i != _GENDER])
+    return make_graph(source, target, path, undirected=True, labels=labels, features=features)
 
 
 def _load(path: Path) -> tuple[Any, NDArray[Any]]:
-    import numpy as np
     from scipy.io import loadmat
     from scipy.sparse import issparse
 
@@ -74,7 +72,6 @@ def _load(path: Path) -> tuple[Any, NDArray[Any]]:
 
 def _one_hot(columns: list[NDArray[Any]]) -> csr_array[Any]:
     """One block for every column, one feature for every value that occurs, in rising order."""
-    import numpy as np
     from scipy.sparse import csr_array
 
     nodes = len(columns[0])

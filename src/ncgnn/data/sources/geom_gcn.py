@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.data.npz import GraphArrays
-from ncgnn.data.sources import checked, directed_edges, pick
+import numpy as np
+
+from ncgnn.data.sources import make_graph, pick_file
 from ncgnn.errors import DataNotFoundError, InputError
 
 if TYPE_CHECKING:
@@ -19,29 +20,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
+    from ncgnn.graph import Graph
 
-def parse(files: Mapping[str, Path]) -> GraphArrays:
+
+def parse(files: Mapping[str, Path]) -> Graph:
     """Read the directed graph; self-loops stay, repeated edges are merged."""
-    import numpy as np
-
-    node_file = pick(files, "node_feature_label.txt")
+    node_file = pick_file(files, "node_feature_label.txt")
     labels, features = _nodes(node_file)
-    edge_file = pick(files, "graph_edges.txt")
+    edge_file = pick_file(files, "graph_edges.txt")
     edges = [
         (_number(source, edge_file, line), _number(target, edge_file, line))
         for line, (source, target) in _rows(edge_file, 2)
     ]
     source, target = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    arrays = GraphArrays(
-        edge_index=directed_edges(source, target, len(labels), str(edge_file)),
-        labels=labels,
-        features=features,
+    return make_graph(
+        source, target, edge_file, undirected=False, labels=labels, features=features
     )
-    return checked(arrays, node_file)
 
 
 def _nodes(path: Path) -> tuple[NDArray[Any], csr_array[Any]]:
-    import numpy as np
     from scipy.sparse import csr_array
 
     classes: dict[int, int] = {}

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.data.npz import (
-    CSR_PARTS,
-    SHIPPED_SPLITS,
-    GraphArrays,
-    NpzArchive,
-    csr_from_parts,
-    real_values,
-)
-from ncgnn.data.sources import checked, pick, smaller_form, undirected_edges, whole_numbers
+import numpy as np
+
+from ncgnn.data.npz import SHIPPED_SPLITS, NpzArchive
+from ncgnn.data.sources import make_graph, pick_file, shrink_features, whole_numbers
 from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,18 +21,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
+    from ncgnn.graph import Graph
+
 _SPLIT_ENDING = "_split.npz"
 # The same four arrays go by different names in different releases.
 _SPELLINGS = ("{}_", "{}_matrix.", "{}_matrix_")
 
 
-def parse(files: Mapping[str, Path]) -> GraphArrays:
+def parse(files: Mapping[str, Path]) -> Graph:
     """Read the graph as undirected and without self-loops, and the split if there is one."""
     graphs = {name: path for name, path in files.items() if not name.endswith(_SPLIT_ENDING)}
-    path = pick(graphs, ".npz")
+    path = pick_file(graphs, ".npz")
     with NpzArchive(path) as archive:
-        adjacency = _matrix(archive, "adj")
-        features = _attributes(archive)
+        adjacency = _read_matrix(archive, "adj")
+        features = _read_attributes(archive)
         labels = whole_numbers(archive.array("labels"), f"{path}: 'labels'")
     nodes = labels.size
     if labels.ndim != 1 or adjacency.shape != (nodes, nodes) or features.shape[0] != nodes:
@@ -46,40 +43,31 @@ def parse(files: Mapping[str, Path]) -> GraphArrays:
             f"{labels.shape} do not fit together; get a fresh copy of the file"
         )
     source, target = adjacency.nonzero()
-    arrays = GraphArrays(
-        edge_index=undirected_edges(source, target, nodes, str(path)),
+    return make_graph(
+        *(source, target, path),
+        undirected=True,
         labels=labels,
         features=features,
-        splits=_split(files),
+        shipped_splits=_read_split(files),
     )
-    return checked(arrays, path)
 
 
-def _matrix(archive: NpzArchive, name: str) -> csr_array[Any]:
+def _read_matrix(archive: NpzArchive, name: str) -> csr_array[Any]:
     spellings = [spelling.format(name) for spelling in _SPELLINGS]
     prefix = next((text for text in spellings if f"{text}data" in archive), spellings[0])
-    data, indices, indptr, shape = (archive.array(f"{prefix}{part}") for part in CSR_PARTS)
-    return csr_from_parts(data, indices, indptr, shape, where=str(archive.path), prefix=prefix)
+    return archive.csr(prefix)
 
 
-def _attributes(archive: NpzArchive) -> csr_array[Any] | NDArray[Any]:
-    import numpy as np
-
+def _read_attributes(archive: NpzArchive) -> csr_array[Any] | NDArray[Any]:
     if "attr_matrix" not in archive:
-        matrix = _matrix(archive, "attr")
-        matrix.sum_duplicates()
-        return matrix.astype(np.float32)
-    dense = archive.array("attr_matrix")
-    where = f"{archive.path}: 'attr_matrix'"
-    if dense.ndim != 2:
-        raise InputError(f"{where} must have two dimensions; get a fresh copy of the file")
-    return smaller_form(real_values(dense, where))
+        return _read_matrix(archive, "attr").astype(np.float32)
+    return shrink_features(archive.array("attr_matrix"), f"{archive.path}: 'attr_matrix'")
 
 
-def _split(files: Mapping[str, Path]) -> dict[str, NDArray[Any]]:
+def _read_split(files: Mapping[str, Path]) -> dict[str, NDArray[Any]]:
     if not any(name.endswith(_SPLIT_ENDING) for name in files):
         return {}
-    with NpzArchive(pick(files, _SPLIT_ENDING)) as archive:
+    with NpzArchive(pick_file(files, _SPLIT_ENDING)) as archive:
         return {
             key: archive.array(part)
             for key, part in zip(SHIPPED_SPLITS["uniform"], ("train", "valid", "test"), strict=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from ncgnn.data.npz import CSR_PARTS, GraphArrays, NpzArchive, csr_from_parts, read_npy, real_values
-from ncgnn.data.sources import checked, masks_from_indices, pick, smaller_form, undirected_edges
+import numpy as np
+
+from ncgnn.data.npz import NpzArchive, read_npy
+from ncgnn.data.sources import make_graph, masks_from_indices, pick_file, shrink_features
 from ncgnn.errors import DataNotFoundError, InputError
 
 if TYPE_CHECKING:
@@ -15,16 +17,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ncgnn.graph import Graph
 
-def parse(files: Mapping[str, Path]) -> GraphArrays:
+
+def parse(files: Mapping[str, Path]) -> Graph:
     """Read the undirected graph and its one published split."""
-    adjacency_file = pick(files, "adj_full.npz")
+    adjacency_file = pick_file(files, "adj_full.npz")
     with NpzArchive(adjacency_file) as archive:
-        data, indices, indptr, shape = (archive.array(part) for part in CSR_PARTS)
-    where = str(adjacency_file)
-    adjacency = csr_from_parts(data, indices, indptr, shape, where=where, prefix="")
+        adjacency = archive.csr()
     nodes = adjacency.shape[0]
-    feature_file = pick(files, "feats.npy")
+    feature_file = pick_file(files, "feats.npy")
     features = read_npy(feature_file)
     if adjacency.shape != (nodes, nodes) or features.ndim != 2 or len(features) != nodes:
         raise InputError(
@@ -32,20 +34,18 @@ def parse(files: Mapping[str, Path]) -> GraphArrays:
             f"{adjacency.shape} of {adjacency_file.name}; get fresh copies of both files"
         )
     source, target = adjacency.nonzero()
-    arrays = GraphArrays(
-        edge_index=undirected_edges(source, target, nodes, where),
-        labels=_labels(pick(files, "class_map.json"), nodes),
-        features=smaller_form(real_values(features, str(feature_file))),
-        splits=_split(pick(files, "role.json"), nodes),
+    return make_graph(
+        *(source, target, adjacency_file.parent),
+        undirected=True,
+        labels=_read_labels(pick_file(files, "class_map.json"), nodes),
+        features=shrink_features(features, str(feature_file)),
+        shipped_splits=_read_split(pick_file(files, "role.json"), nodes),
     )
-    return checked(arrays, adjacency_file.parent)
 
 
-def _labels(path: Path, nodes: int) -> NDArray[Any]:
-    import numpy as np
-
+def _read_labels(path: Path, nodes: int) -> NDArray[Any]:
     labels = np.full(nodes, -1, dtype=np.int64)
-    for name, label in _object(path).items():
+    for name, label in _read_object(path).items():
         if not (name.isascii() and name.isdigit() and len(name) < 10 and int(name) < nodes):
             raise InputError(f"{path}: '{name[:40]}' is not a node in 0..{nodes - 1}")
         if not isinstance(label, int) or not 0 <= label < 2**31:
@@ -54,10 +54,8 @@ def _labels(path: Path, nodes: int) -> NDArray[Any]:
     return labels
 
 
-def _split(path: Path, nodes: int) -> dict[str, NDArray[Any]]:
-    import numpy as np
-
-    roles = _object(path)
+def _read_split(path: Path, nodes: int) -> dict[str, NDArray[Any]]:
+    roles = _read_object(path)
     parts: dict[str, NDArray[Any]] = {}
     for name, key in (("train", "tr"), ("val", "va"), ("test", "te")):
         numbers = roles.get(key)
@@ -67,10 +65,10 @@ def _split(path: Path, nodes: int) -> dict[str, NDArray[Any]]:
         if not all(isinstance(number, int) and 0 <= number < nodes for number in listed):
             raise InputError(f"{path}: '{key}' must list nodes in 0..{nodes - 1}")
         parts[name] = np.array(listed, dtype=np.int64)
-    return masks_from_indices(parts, nodes, str(path))
+    return masks_from_indices(parts, nodes, path)
 
 
-def _object(path: Path) -> dict[str, Any]:
+def _read_object(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text("utf-8"))
     except FileNotFoundError as error:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncgnn.data.npz import SHIPPED_SPLITS, GraphArrays, NpzArchive, real_values
-from ncgnn.data.sources import checked, pick, smaller_form, undirected_edges, whole_numbers
+from ncgnn.data.npz import SHIPPED_SPLITS, NpzArchive
+from ncgnn.data.sources import make_graph, pick_file, shrink_features, whole_numbers
 from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from ncgnn.graph import Graph
 
-def parse(files: Mapping[str, Path]) -> GraphArrays:
+
+def parse(files: Mapping[str, Path]) -> Graph:
     """Read a graph whose edges are listed once each; they come back in both directions."""
-    path = pick(files, ".npz")
+    path = pick_file(files, ".npz")
     with NpzArchive(path) as archive:
         features = archive.array("node_features")
         labels = whole_numbers(archive.array("node_labels"), f"{path}: 'node_labels'")
@@ -27,10 +29,10 @@ def parse(files: Mapping[str, Path]) -> GraphArrays:
             f"{path}: 'node_features' {features.shape}, 'node_labels' {labels.shape} and 'edges' "
             f"{edges.shape} do not fit together; get a fresh copy of the file"
         )
-    arrays = GraphArrays(
-        edge_index=undirected_edges(edges[:, 0], edges[:, 1], nodes, f"{path}: 'edges'"),
+    return make_graph(
+        *(edges[:, 0], edges[:, 1], path),
+        undirected=True,
         labels=labels,
-        features=smaller_form(real_values(features, f"{path}: 'node_features'")),
-        splits=splits,
+        features=shrink_features(features, f"{path}: 'node_features'"),
+        shipped_splits=splits,
     )
-    return checked(arrays, path)

@@ -12,8 +12,10 @@ import warnings
 import zipfile
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.data.npz import GraphArrays, check_member, most_bytes, real_values, too_large
-from ncgnn.data.sources import checked, masks_from_indices, pick, smaller_form
+import numpy as np
+
+from ncgnn.data.npz import check_member, most_bytes, too_large
+from ncgnn.data.sources import make_graph, masks_from_indices, pick_file, shrink_features
 from ncgnn.errors import DataNotFoundError, InputError
 
 if TYPE_CHECKING:
@@ -22,12 +24,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ncgnn.graph import Graph
 
-def parse(files: Mapping[str, Path]) -> GraphArrays:
+
+def parse(files: Mapping[str, Path]) -> Graph:
     """Read the directed graph as it is listed, and the time split as its one published split."""
-    import numpy as np
-
-    path = pick(files, ".zip")
+    path = pick_file(files, ".zip")
     try:
         archive = zipfile.ZipFile(path)
     except FileNotFoundError as error:
@@ -37,11 +39,11 @@ def parse(files: Mapping[str, Path]) -> GraphArrays:
             f"{path} is not a readable zip file ({error}); get a fresh copy"
         ) from error
     with archive:
-        labels = _table(archive, path, "raw/node-label.csv.gz", np.int64, width=1)[:, 0]
-        edges = _table(archive, path, "raw/edge.csv.gz", np.int64, width=2)
-        features = _table(archive, path, "raw/node-feat.csv.gz", np.float32)
+        labels = _read_table(archive, path, "raw/node-label.csv.gz", np.int64, width=1)[:, 0]
+        edges = _read_table(archive, path, "raw/edge.csv.gz", np.int64, width=2)
+        features = _read_table(archive, path, "raw/node-feat.csv.gz", np.float32)
         parts = {
-            name: _table(archive, path, f"split/time/{stem}.csv.gz", np.int64, width=1)[:, 0]
+            name: _read_table(archive, path, f"split/time/{stem}.csv.gz", np.int64, width=1)[:, 0]
             for name, stem in (("train", "train"), ("val", "valid"), ("test", "test"))
         }
     nodes = len(labels)
@@ -50,27 +52,23 @@ def parse(files: Mapping[str, Path]) -> GraphArrays:
             f"{path}: node-feat.csv.gz has {len(features)} rows but node-label.csv.gz has {nodes}; "
             "get a fresh copy of the file"
         )
-    if edges.size and (edges.min() < 0 or edges.max() >= nodes):
-        raise InputError(f"{path}: edge.csv.gz names a node outside 0..{nodes - 1}")
-    arrays = GraphArrays(
-        edge_index=np.ascontiguousarray(edges.T),
+    return make_graph(
+        *(edges[:, 0], edges[:, 1], path),
+        undirected=False,
         labels=labels,
-        features=smaller_form(real_values(features, f"{path}: node-feat.csv.gz")),
-        splits=masks_from_indices(parts, nodes, str(path)),
+        features=shrink_features(features, f"{path}: node-feat.csv.gz"),
+        shipped_splits=masks_from_indices(parts, nodes, path),
     )
-    return checked(arrays, path)
 
 
-def _table(
+def _read_table(
     archive: zipfile.ZipFile, path: Path, ending: str, kind: Any, width: int | None = None
 ) -> NDArray[Any]:
-    import numpy as np
-
     members = [info for info in archive.infolist() if f"/{info.filename}".endswith(f"/{ending}")]
     if len(members) != 1:
         raise InputError(f"{path}: {ending} is missing; get a fresh copy of the file")
     try:
-        text = io.BytesIO(_unpacked(archive, members[0], f"{path}: {ending}"))
+        text = io.BytesIO(_unpack(archive, members[0], f"{path}: {ending}"))
         with warnings.catch_warnings():
             # numpy warns about a table without rows, which is an empty part of a split here.
             warnings.simplefilter("ignore")
@@ -89,7 +87,7 @@ def _table(
     return table
 
 
-def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> bytes:
+def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> bytes:
     check_member(member, where)
     # Measured by what it takes in the zip file, as both packings may be hostile.
     limit = most_bytes(member.compress_size)

@@ -3,14 +3,12 @@
 ``allx`` and ``ally`` hold the first nodes in order, of which ``x`` and ``y`` are the training part
 and the next 500 the validation part; ``tx`` and ``ty`` hold the test nodes in the order of
 ``test.index``. Numbers that appear in neither are isolated nodes (in Citeseer): they get no
-features and class 0. ``graph`` lists the neighbours of every node.
+features and class 0. ``graph`` lists the neighbors of every node.
 
-Planetoid's pickles, read without running anything that they name.
-
-A pickle may call whatever it imports. Here every import is answered from a short table of
-stand-ins which only keep what they are given; numpy and scipy objects are built afterwards, from
-plain bytes, shapes and types that were checked. Any other import stops the reading, and so does
-any instruction that arrays, matrices and lists do not need.
+The files are pickles, and a pickle may call whatever it imports. Here every import is answered from
+a short table of stand-ins which only keep what they are given; numpy and scipy objects are built
+afterwards, from plain bytes, shapes and types that were checked. Any other import stops the
+reading, and so does any instruction that arrays, matrices and lists do not need.
 """
 
 from __future__ import annotations
@@ -22,8 +20,10 @@ import pickletools
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, cast
 
-from ncgnn.data.npz import SHIPPED_SPLITS, GraphArrays, csr_from_parts
-from ncgnn.data.sources import checked, pick, undirected_edges
+import numpy as np
+
+from ncgnn.data.npz import SHIPPED_SPLITS, csr_from_parts, errors_in
+from ncgnn.data.sources import make_graph, pick_file
 from ncgnn.errors import DataNotFoundError, InputError
 
 if TYPE_CHECKING:
@@ -32,6 +32,111 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
+
+    from ncgnn.graph import Graph
+
+_VALIDATION_NODES = 500
+
+
+def parse(files: Mapping[str, Path]) -> Graph:
+    """Read the undirected graph and the published semi-supervised split."""
+    test_file = pick_file(files, ".test.index")
+    test = _read_test_nodes(test_file)
+    known_labels = _read_labels(pick_file(files, ".ally"))
+    test_labels = _read_labels(pick_file(files, ".ty"))
+    train_nodes = len(_read_labels(pick_file(files, ".y")))
+    known = len(known_labels)
+    if len(test) != len(test_labels) or test.min() < known or len(np.unique(test)) != len(test):
+        raise InputError(
+            f"{test_file}: the test nodes do not fit the {known} nodes of .ally and the "
+            f"{len(test_labels)} of .ty; get fresh copies of all files"
+        )
+    if train_nodes + _VALIDATION_NODES > known:
+        raise InputError(
+            f"{pick_file(files, '.ally')}: {known} nodes are too few for {train_nodes} training and "
+            f"{_VALIDATION_NODES} validation nodes; get fresh copies of all files"
+        )
+    _read_matrix(pick_file(files, ".x"), train_nodes)
+    nodes = int(test.max()) + 1
+    labels = np.zeros(nodes, dtype=np.int64)
+    labels[:known], labels[test] = known_labels, test_labels
+    validation = np.arange(train_nodes, train_nodes + _VALIDATION_NODES)
+    parts = (np.arange(train_nodes), validation, np.sort(test))
+    return make_graph(
+        *(*_read_edges(pick_file(files, ".graph"), nodes), test_file.parent),
+        undirected=True,
+        labels=labels,
+        features=_read_features(files, known, test, nodes),
+        shipped_splits=dict(zip(SHIPPED_SPLITS["planetoid"], parts, strict=True)),
+    )
+
+
+def _read_test_nodes(path: Path) -> NDArray[Any]:
+    try:
+        fields = path.read_text("ascii").split()
+    except FileNotFoundError as error:
+        raise DataNotFoundError(f"{path} does not exist") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a readable text file ({error})") from error
+    if not fields or not all(field.isdigit() and len(field) < 10 for field in fields):
+        raise InputError(f"{path} must list one node number per line; get a fresh copy")
+    return np.array([int(field) for field in fields], dtype=np.int64)
+
+
+def _read_labels(path: Path) -> NDArray[Any]:
+    table = load_pickle(path)
+    if not isinstance(table, np.ndarray) or table.ndim != 2 or not table.size:
+        raise InputError(f"{path} must hold a table of classes; get a fresh copy of the file")
+    return cast("NDArray[Any]", table.argmax(axis=1))
+
+
+def _read_features(
+    files: Mapping[str, Path], known: int, test: NDArray[Any], nodes: int
+) -> csr_array[Any]:
+    from scipy.sparse import coo_array, csr_array
+
+    known_rows = _read_matrix(pick_file(files, ".allx"), known)
+    test_rows = _read_matrix(pick_file(files, ".tx"), len(test))
+    if known_rows.shape[1] != test_rows.shape[1]:
+        raise InputError(
+            f"{pick_file(files, '.tx')} has {test_rows.shape[1]} features but .allx has "
+            f"{known_rows.shape[1]}; get fresh copies of all files"
+        )
+    above, below = known_rows.tocoo(), test_rows.tocoo()
+    rows = np.concatenate([above.row, test[below.row]])
+    columns = np.concatenate([above.col, below.col])
+    values = np.concatenate([above.data, below.data]).astype(np.float32)
+    return csr_array(coo_array((values, (rows, columns)), shape=(nodes, known_rows.shape[1])))
+
+
+def _read_matrix(path: Path, rows: int) -> csr_array[Any]:
+    from scipy.sparse import csr_array
+
+    matrix = load_pickle(path)
+    if isinstance(matrix, dict) or matrix.ndim != 2:
+        raise InputError(f"{path} must hold a matrix of features; get a fresh copy of the file")
+    if matrix.shape[0] != rows:
+        raise InputError(
+            f"{path} has {matrix.shape[0]} rows, expected {rows}; get fresh copies of all files"
+        )
+    return csr_array(matrix)
+
+
+def _read_edges(path: Path, nodes: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    graph = load_pickle(path)
+    if not isinstance(graph, dict):
+        raise InputError(f"{path} must hold lists of neighbors; get a fresh copy of the file")
+    sources: list[int] = []
+    targets: list[int] = []
+    for node, neighbors in cast("dict[Any, Any]", graph).items():
+        if not isinstance(neighbors, list):
+            raise InputError(f"{path}: the neighbors of node {node!r} are not a list")
+        targets += cast("list[int]", neighbors)
+        sources += [node] * (len(targets) - len(sources))
+    if not all(type(number) is int and 0 <= number < nodes for number in (*sources, *targets)):
+        raise InputError(f"{path} names a node outside 0..{nodes - 1}; get a fresh copy")
+    return np.array(sources, dtype=np.int64), np.array(targets, dtype=np.int64)
+
 
 _PLAIN_TYPES = frozenset(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"])
 _REMEMBER = frozenset(["PUT", "BINPUT", "LONG_BINPUT"])
@@ -54,7 +159,8 @@ def load_pickle(path: Path) -> Any:
     try:
         content = path.read_bytes()
         _check_instructions(content)
-        return _built(_Reader(io.BytesIO(content), encoding="latin1").load(), str(path))
+        with errors_in(path):
+            return _build(_Reader(io.BytesIO(content), encoding="latin1").load())
     except FileNotFoundError as error:
         raise DataNotFoundError(f"{path} does not exist") from error
     except InputError:
@@ -88,8 +194,6 @@ class _Dtype:
         self.byte_order = str(state[1])
 
     def build(self) -> Any:
-        import numpy as np
-
         if self.code not in _PLAIN_TYPES or self.byte_order not in "<>|=":
             raise ValueError(f"arrays of type {self.code!r} are not read")
         return np.dtype(self.byte_order + self.code)
@@ -104,8 +208,6 @@ class _Array:
         self.state = state
 
     def build(self) -> NDArray[Any]:
-        import numpy as np
-
         _, shape, dtype, fortran, raw = self.state
         if not isinstance(dtype, _Dtype) or not all(type(size) is int for size in shape):
             raise ValueError("an array has no plain type or shape")
@@ -115,7 +217,7 @@ class _Array:
         kind = dtype.build()
         if min(shape, default=0) < 0 or len(content) != math.prod(shape) * kind.itemsize:
             raise ValueError("an array has not as many bytes as its shape asks for")
-        flat = np.frombuffer(content, dtype=kind)
+        flat = np.frombuffer(content, dtype=kind).astype(kind.newbyteorder("="))
         return flat.reshape(shape, order="F" if fortran else "C")
 
 
@@ -127,15 +229,11 @@ class _Matrix:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.state = state
 
-    def build(self, where: str) -> csr_array[Any]:
-        import numpy as np
-
+    def build(self) -> csr_array[Any]:
         # Older releases of scipy call the shape _shape.
         shape = self.state["_shape"] if "_shape" in self.state else self.state["shape"]
-        data, indices, indptr = (self.state[key].build() for key in ("data", "indices", "indptr"))
-        return csr_from_parts(
-            data, indices, indptr, np.array(shape, dtype=np.int64), where=where, prefix=""
-        )
+        parts = {key: self.state[key].build() for key in ("data", "indices", "indptr")}
+        return csr_from_parts(parts | {"shape": np.array(shape, dtype=np.int64)})
 
 
 class _Call:
@@ -189,123 +287,9 @@ class _Reader(pickle.Unpickler):
             ) from None
 
 
-def _built(content: object, where: str) -> Any:
-    if isinstance(content, _Array):
+def _build(content: object) -> Any:
+    if isinstance(content, _Array | _Matrix):
         return content.build()
-    if isinstance(content, _Matrix):
-        return content.build(where)
     if isinstance(content, dict):
         return content
     raise ValueError(f"it holds a {type(content).__name__}")
-
-
-_VALIDATION_NODES = 500
-
-
-def parse(files: Mapping[str, Path]) -> GraphArrays:
-    """Read the undirected graph and the published semi-supervised split."""
-    import numpy as np
-
-    test_file = pick(files, ".test.index")
-    test = _test_nodes(test_file)
-    known_labels = _one_hot_labels(pick(files, ".ally"))
-    test_labels = _one_hot_labels(pick(files, ".ty"))
-    train_nodes = len(_one_hot_labels(pick(files, ".y")))
-    known = len(known_labels)
-    if len(test) != len(test_labels) or test.min() < known or len(np.unique(test)) != len(test):
-        raise InputError(
-            f"{test_file}: the test nodes do not fit the {known} nodes of .ally and the "
-            f"{len(test_labels)} of .ty; get fresh copies of all files"
-        )
-    if train_nodes + _VALIDATION_NODES > known:
-        raise InputError(
-            f"{pick(files, '.ally')}: {known} nodes are too few for {train_nodes} training and "
-            f"{_VALIDATION_NODES} validation nodes; get fresh copies of all files"
-        )
-    _sparse(pick(files, ".x"), train_nodes)
-    nodes = int(test.max()) + 1
-    labels = np.zeros(nodes, dtype=np.int64)
-    labels[:known], labels[test] = known_labels, test_labels
-    validation = np.arange(train_nodes, train_nodes + _VALIDATION_NODES)
-    parts = (np.arange(train_nodes), validation, np.sort(test))
-    arrays = GraphArrays(
-        edge_index=_edges(pick(files, ".graph"), nodes),
-        labels=labels,
-        features=_features(files, known, test, nodes),
-        splits=dict(zip(SHIPPED_SPLITS["planetoid"], parts, strict=True)),
-    )
-    return checked(arrays, test_file.parent)
-
-
-def _test_nodes(path: Path) -> NDArray[Any]:
-    import numpy as np
-
-    try:
-        fields = path.read_text("ascii").split()
-    except FileNotFoundError as error:
-        raise DataNotFoundError(f"{path} does not exist") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not a readable text file ({error})") from error
-    if not fields or not all(field.isdigit() and len(field) < 10 for field in fields):
-        raise InputError(f"{path} must list one node number per line; get a fresh copy")
-    return np.array([int(field) for field in fields], dtype=np.int64)
-
-
-def _one_hot_labels(path: Path) -> NDArray[Any]:
-    import numpy as np
-
-    table = load_pickle(path)
-    if not isinstance(table, np.ndarray) or table.ndim != 2 or not table.size:
-        raise InputError(f"{path} must hold a table of classes; get a fresh copy of the file")
-    return cast("NDArray[Any]", table.argmax(axis=1))
-
-
-def _features(
-    files: Mapping[str, Path], known: int, test: NDArray[Any], nodes: int
-) -> csr_array[Any]:
-    import numpy as np
-    from scipy.sparse import coo_array, csr_array
-
-    known_rows = _sparse(pick(files, ".allx"), known)
-    test_rows = _sparse(pick(files, ".tx"), len(test))
-    if known_rows.shape[1] != test_rows.shape[1]:
-        raise InputError(
-            f"{pick(files, '.tx')} has {test_rows.shape[1]} features but .allx has "
-            f"{known_rows.shape[1]}; get fresh copies of all files"
-        )
-    above, below = known_rows.tocoo(), test_rows.tocoo()
-    rows = np.concatenate([above.row, test[below.row]])
-    columns = np.concatenate([above.col, below.col])
-    values = np.concatenate([above.data, below.data]).astype(np.float32)
-    return csr_array(coo_array((values, (rows, columns)), shape=(nodes, known_rows.shape[1])))
-
-
-def _sparse(path: Path, rows: int) -> csr_array[Any]:
-    from scipy.sparse import csr_array
-
-    matrix = load_pickle(path)
-    if isinstance(matrix, dict) or matrix.ndim != 2:
-        raise InputError(f"{path} must hold a matrix of features; get a fresh copy of the file")
-    if matrix.shape[0] != rows:
-        raise InputError(
-            f"{path} has {matrix.shape[0]} rows, expected {rows}; get fresh copies of all files"
-        )
-    return csr_array(matrix)
-
-
-def _edges(path: Path, nodes: int) -> NDArray[Any]:
-    import numpy as np
-
-    graph = load_pickle(path)
-    if not isinstance(graph, dict):
-        raise InputError(f"{path} must hold lists of neighbours; get a fresh copy of the file")
-    sources: list[int] = []
-    targets: list[int] = []
-    for node, neighbours in cast("dict[Any, Any]", graph).items():
-        if not isinstance(neighbours, list):
-            raise InputError(f"{path}: the neighbours of node {node!r} are not a list")
-        targets += cast("list[int]", neighbours)
-        sources += [node] * (len(targets) - len(sources))
-    if not all(type(number) is int and 0 <= number < nodes for number in (*sources, *targets)):
-        raise InputError(f"{path} names a node outside 0..{nodes - 1}; get a fresh copy")
-    return undirected_edges(np.array(sources), np.array(targets), nodes, str(path))

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _ROUNDING_DIGITS = 9
 
 
-def checked_shares(shares: Sequence[float], name: str) -> NDArray[np.float64]:
+def check_shares(shares: Sequence[float], name: str) -> NDArray[np.float64]:
     """Return shares as an array that sums to 1, after checking that they do and are ≥ 0."""
     values = np.asarray(shares, dtype=np.float64)
     if values.ndim != 1 or not values.size:
@@ -582,7 +582,7 @@ def _seed(seed: int) -> int:
 
 
 def _shares(fractions: tuple[float, float, float]) -> NDArray[np.float64]:
-    shares = checked_shares(fractions, "fractions")
+    shares = check_shares(fractions, "fractions")
     if shares.size != 3 or not shares[0]:
         raise InputError(f"fractions must be three shares, the first above 0: {shares.tolist()}.")
     return shares
