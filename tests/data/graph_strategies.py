@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from ncgnn.data.npz import SHIPPED_SPLITS, GraphArrays
+from ncgnn.data.npz import SHIPPED_SPLITS
+from ncgnn.graph import Graph
 
 _INTEGERS = st.sampled_from([np.int16, np.int32, np.int64, np.uint8, np.uint64])
 _TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=6)
@@ -58,20 +59,22 @@ def graphs(draw):
     nodes = draw(st.integers(1, 6))
     ends = st.tuples(st.integers(0, nodes - 1), st.integers(0, nodes - 1))
     edges = draw(st.lists(ends, max_size=12))
-    labels = draw(st.lists(st.integers(-1, 3), min_size=nodes, max_size=nodes))
+    labels = draw(
+        st.lists(st.integers(-1, 3), min_size=nodes, max_size=nodes).filter(lambda y: max(y) >= 0)
+    )
     names = draw(st.none() | st.lists(_TEXT, min_size=4, max_size=6))
     ids = draw(
         st.none()
-        | st.lists(_TEXT, min_size=nodes, max_size=nodes)
-        | st.lists(st.integers(-(2**63), 2**63 - 1), min_size=nodes, max_size=nodes)
+        | st.lists(_TEXT, min_size=nodes, max_size=nodes, unique=True)
+        | st.lists(st.integers(-(2**63), 2**63 - 1), min_size=nodes, max_size=nodes, unique=True)
     )
-    return GraphArrays(
-        edge_index=np.array(edges, dtype=draw(_INTEGERS)).reshape(-1, 2).T,
+    return Graph.from_edge_index(
+        np.array(edges, dtype=draw(_INTEGERS)).reshape(-1, 2).T,
         labels=np.array(labels, dtype=np.int64),
         features=draw(st.none() | feature_matrices(nodes)),
-        splits=draw(split_arrays(nodes)),
+        shipped_splits=draw(split_arrays(nodes)),
         class_names=None if names is None else tuple(names),
         node_ids=None if ids is None else np.array(ids),
         origin=draw(_TEXT),
-        num_classes=draw(st.none() | st.just(4 if names is None else len(names))),
+        num_classes=4 if names is None else len(names),
     )

@@ -12,9 +12,9 @@ from ncgnn.data import catalog as _catalog
 from ncgnn.data import download as _download
 from ncgnn.data import loading as _fetch
 from ncgnn.data.catalog import DatasetEntry, RemoteFile, content_sha256
-from ncgnn.data.loading import available, cache_dir, load_arrays
+from ncgnn.data.loading import cache_dir, find_stored, load
 from ncgnn.data.npz import read_npz
-from ncgnn.data.sources import parser
+from ncgnn.data.sources import find_parser
 from ncgnn.errors import DataMismatchError, DataNotFoundError, InputError, UnknownNameError
 
 NODES = b"id\tfeatures\tlabel\n0\t1,2\t0\n1\t0\t1\n2\t2\t1\n"
@@ -30,7 +30,6 @@ def tiny_entry(urls, checksum=None, sums=(None, None), **changes):
         "files": tuple(map(RemoteFile, urls, NAMES, sums)),
         "homepage": "https://example.org/tiny",
         "citation": "Nobody",
-        "licence": None,
         "nodes": 3,
         "edges": 3,
         "features": 3,
@@ -46,7 +45,7 @@ def checksum(tmp_path):
     files = {name: tmp_path / f"sample-{name}" for name in NAMES}
     for path, content in zip(files.values(), (NODES, EDGES), strict=True):
         path.write_bytes(content)
-    found = content_sha256(parser("geom-gcn")(files))
+    found = content_sha256(find_parser("geom-gcn")(files))
     for path in files.values():
         path.unlink()
     return found
@@ -73,7 +72,7 @@ def tiny(server, monkeypatch, checksum):
 
     def use(**changes):
         item = tiny_entry(server.urls, **({"checksum": checksum} | changes))
-        monkeypatch.setattr(_catalog, "_by_name", lambda: {item.name: item})
+        monkeypatch.setattr(_catalog, "_catalog", lambda: {item.name: item})
         return item
 
     use()
@@ -82,20 +81,20 @@ def tiny(server, monkeypatch, checksum):
 
 def assert_is_tiny(arrays):
     assert arrays.labels.tolist() == [0, 1, 1]
-    assert sorted(map(tuple, arrays.edge_index.T.tolist())) == [(0, 1), (1, 2), (2, 2)]
+    assert sorted(map(tuple, arrays.edge_index().T.tolist())) == [(0, 1), (1, 2), (2, 2)]
 
 
 def test_download_parse_cache_and_then_no_network(server, tiny, tmp_path):
-    assert available("tiny-graph") is None
-    arrays, path = load_arrays("Tiny_Graph")
+    assert find_stored("tiny-graph") is None
+    arrays = load("Tiny_Graph")
     assert_is_tiny(arrays)
+    path = find_stored("tiny-graph")
     assert path == cache_dir() / "tiny-graph.npz" == tmp_path / "cache/ncgnn/tiny-graph.npz"
     assert server.requests == ["/nodes", "/edges"]
-    assert available("tiny-graph") == path
 
-    again, same_path = load_arrays("tiny-graph")
+    again = load("tiny-graph")
     assert_is_tiny(again)
-    assert same_path == path
+    assert (again.fingerprint, again.name) == (arrays.fingerprint, "tiny-graph")
     assert len(server.requests) == 2
     assert again.origin == arrays.origin
     for url, content in zip(server.urls, (NODES, EDGES), strict=True):
@@ -104,8 +103,8 @@ def test_download_parse_cache_and_then_no_network(server, tiny, tmp_path):
 
 def test_a_data_folder_gets_the_new_files(server, tiny, tmp_path):
     (tmp_path / "mine").mkdir()
-    _, path = load_arrays("tiny-graph", tmp_path / "mine")
-    assert path == tmp_path / "mine" / "tiny-graph.npz"
+    load("tiny-graph", tmp_path / "mine")
+    assert (tmp_path / "mine" / "tiny-graph.npz").is_file()
     assert sorted(item.name for item in (tmp_path / "mine/raw/tiny-graph").iterdir()) == sorted(
         NAMES
     )
@@ -114,16 +113,16 @@ def test_a_data_folder_gets_the_new_files(server, tiny, tmp_path):
 
 def test_the_order_of_folders(server, tiny, tmp_path, monkeypatch):
     mine, shared = tmp_path / "mine", tmp_path / "shared"
-    _, cached = load_arrays("tiny-graph")
+    load("tiny-graph")
+    cached = cache_dir() / "tiny-graph.npz"
     for folder in (shared, mine):
         folder.mkdir()
     monkeypatch.setenv("NCGNN_DATA", str(shared))
-    assert load_arrays("tiny-graph", mine)[1] == cached
+    assert find_stored("tiny-graph", mine) == cached
     for folder in (shared, mine):
         (folder / "tiny-graph.npz").write_bytes(cached.read_bytes())
-    assert load_arrays("tiny-graph")[1] == shared / "tiny-graph.npz"
-    assert load_arrays("tiny-graph", mine)[1] == mine / "tiny-graph.npz"
-    assert available("tiny-graph", str(mine)) == mine / "tiny-graph.npz"
+    assert find_stored("tiny-graph") == shared / "tiny-graph.npz"
+    assert find_stored("tiny-graph", str(mine)) == mine / "tiny-graph.npz"
 
 
 def test_raw_files_placed_by_hand_are_parsed_without_network(server, tiny, tmp_path):
@@ -131,9 +130,8 @@ def test_raw_files_placed_by_hand_are_parsed_without_network(server, tiny, tmp_p
     raw.mkdir(parents=True)
     for name, content in zip(NAMES, (NODES, EDGES), strict=True):
         (raw / name).write_bytes(content)
-    arrays, path = load_arrays("tiny-graph", tmp_path / "mine", download=False)
-    assert_is_tiny(arrays)
-    assert path.exists()
+    assert_is_tiny(load("tiny-graph", tmp_path / "mine", download=False))
+    assert (tmp_path / "mine" / "tiny-graph.npz").is_file()
     assert server.requests == []
 
 
@@ -141,7 +139,7 @@ def test_only_missing_raw_files_are_downloaded(server, tiny, tmp_path):
     raw = tmp_path / "mine" / "raw" / "tiny-graph"
     raw.mkdir(parents=True)
     (raw / NAMES[0]).write_bytes(NODES)
-    load_arrays("tiny-graph", tmp_path / "mine")
+    load("tiny-graph", tmp_path / "mine")
     assert server.requests == ["/edges"]
 
 
@@ -153,7 +151,7 @@ def test_offline_says_what_to_put_where(server, tiny, tmp_path, monkeypatch, dow
     for path in ("/nodes", "/edges"):
         server.serve(path, Answer(b"", 503))
     with pytest.raises(DataNotFoundError) as caught:
-        load_arrays("tiny-graph", tmp_path / "mine", download=download)
+        load("tiny-graph", tmp_path / "mine", download=download)
     message = str(caught.value)
     for words in (
         "data set 'tiny-graph' is not at hand",
@@ -166,14 +164,14 @@ def test_offline_says_what_to_put_where(server, tiny, tmp_path, monkeypatch, dow
     ):
         assert words in message
     assert bool(server.requests) == download
-    assert available("tiny-graph", tmp_path / "mine") is None
+    assert find_stored("tiny-graph", tmp_path / "mine") is None
 
 
 def test_a_damaged_file_is_an_error_and_stays(server, tiny, tmp_path):
     path = tmp_path / "tiny-graph.npz"
     path.write_bytes(b"PK\x03\x04 damaged")
     with pytest.raises(InputError, match=r"tiny-graph\.npz"):
-        load_arrays("tiny-graph", tmp_path)
+        load("tiny-graph", tmp_path)
     assert path.read_bytes() == b"PK\x03\x04 damaged"
     assert server.requests == []
 
@@ -183,7 +181,7 @@ def test_a_file_with_other_content_is_an_error_and_stays(server, tiny, tmp_path)
     np.savez(path, edge_index=np.zeros((2, 0), dtype=int), y=np.array([0, 1, 1]))
     before = path.read_bytes()
     with pytest.raises(DataMismatchError, match="has 0 directed edges, expected 3"):
-        load_arrays("tiny-graph", tmp_path)
+        load("tiny-graph", tmp_path)
     assert path.read_bytes() == before
     assert server.requests == []
 
@@ -191,19 +189,19 @@ def test_a_file_with_other_content_is_an_error_and_stays(server, tiny, tmp_path)
 def test_a_download_with_other_content_is_not_stored(server, tiny):
     server.serve("/nodes", NODES.replace(b"1,2", b"0,2"))
     with pytest.raises(DataMismatchError) as caught:
-        load_arrays("tiny-graph")
+        load("tiny-graph")
     message = str(caught.value)
     assert "are right but its content is not" in message
     assert "the authors' files may have changed" in message
     assert str(cache_dir() / "raw" / "tiny-graph") in message
-    assert available("tiny-graph") is None
+    assert find_stored("tiny-graph") is None
 
 
 def test_a_download_that_cannot_be_parsed_is_not_stored(server, tiny):
     server.serve("/nodes", b"id\tfeatures\tlabel\nrubbish\n")
     with pytest.raises(InputError, match=r"node_feature_label\.txt, line 2"):
-        load_arrays("tiny-graph")
-    assert available("tiny-graph") is None
+        load("tiny-graph")
+    assert find_stored("tiny-graph") is None
 
 
 def test_recorded_checksums_of_raw_files_are_compared(server, tiny, tmp_path):
@@ -213,27 +211,27 @@ def test_recorded_checksums_of_raw_files_are_compared(server, tiny, tmp_path):
     raw.mkdir(parents=True)
     (raw / NAMES[0]).write_bytes(NODES + b"\n")
     with pytest.raises(DataMismatchError, match="move it away and get a fresh copy"):
-        load_arrays("tiny-graph", tmp_path)
+        load("tiny-graph", tmp_path)
     (raw / NAMES[0]).unlink()
-    assert_is_tiny(load_arrays("tiny-graph", tmp_path)[0])
+    assert_is_tiny(load("tiny-graph", tmp_path))
 
 
 def test_a_folder_that_cannot_be_written(server, tiny, tmp_path):
     (tmp_path / "raw").write_text("not a folder")
     with pytest.raises(InputError, match="cannot be stored in"):
-        load_arrays("tiny-graph", tmp_path)
+        load("tiny-graph", tmp_path)
 
 
 def test_many_at_once_do_not_disturb_each_other(server, tiny):
     problems = []
 
-    def load():
+    def load_one():
         try:
-            assert_is_tiny(load_arrays("tiny-graph")[0])
+            assert_is_tiny(load("tiny-graph"))
         except Exception as problem:
             problems.append(problem)
 
-    threads = [threading.Thread(target=load) for _ in range(8)]
+    threads = [threading.Thread(target=load_one) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -245,7 +243,7 @@ def test_many_at_once_do_not_disturb_each_other(server, tiny):
 
 
 def test_unknown_names(server):
-    for function in (load_arrays, available):
+    for function in (load, find_stored):
         with pytest.raises(UnknownNameError):
             function("no such graph")
 
@@ -259,6 +257,5 @@ def test_the_cache_is_under_home_by_default(monkeypatch, tmp_path, value):
 
 def test_a_real_file_is_found(real_data_dir, monkeypatch):
     monkeypatch.setenv("NCGNN_DATA", str(real_data_dir))
-    arrays, path = load_arrays("Texas", download=False)
-    assert path == real_data_dir / "texas.npz"
-    assert len(arrays.labels) == 183
+    assert find_stored("Texas") == real_data_dir / "texas.npz"
+    assert load("Texas", download=False).num_nodes == 183

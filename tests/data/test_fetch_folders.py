@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
-from ncgnn.data import available, entries, entry, load_arrays
+from ncgnn.data import find_dataset, find_stored, generate, list_datasets, load, save
 from ncgnn.data import loading as _fetch
-from ncgnn.data.npz import write_npz
-from ncgnn.data.sources.digits import digits_arrays
 from ncgnn.errors import DataNotFoundError, InputError
 
 if TYPE_CHECKING:
@@ -27,7 +24,7 @@ def cache(monkeypatch, tmp_path):
 
 def message(name: str, data_dir: Path | str | None) -> str:
     with pytest.raises(DataNotFoundError) as caught:
-        load_arrays(name, data_dir, download=False)
+        load(name, data_dir, download=False)
     return str(caught.value)
 
 
@@ -45,9 +42,9 @@ def test_the_folder_of_the_variable_is_never_written_to(tmp_path, monkeypatch, c
 
     monkeypatch.setattr(_fetch, "download_file", refuse)
     with pytest.raises(DataNotFoundError, match="nothing there"):
-        load_arrays("texas", data_dir)
+        load("texas", data_dir)
     with pytest.raises(DataNotFoundError, match="nothing there"):
-        load_arrays("texas", tmp_path)
+        load("texas", tmp_path)
     assert written == [cache / "raw" / "texas", tmp_path / "raw" / "texas"]
     assert list(shared.iterdir()) == []
 
@@ -65,25 +62,21 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("not a folder")
     for folder in (tmp_path / "none", tmp_path / "file"):
         with pytest.raises(InputError, match=f"there is no data folder {folder};"):
-            load_arrays("texas", folder)
+            load("texas", folder)
     monkeypatch.setenv("NCGNN_DATA", str(tmp_path / "none"))
     with pytest.raises(InputError, match="there is no data folder"):
-        available("texas")
+        find_stored("texas")
 
 
 def test_digits_are_always_at_hand(cache):
-    assert entry("Digits") in entries()
-    arrays, path = load_arrays("digits", download=False)
-    assert path == available("digits")
-    assert path.is_dir()
-    assert path.name == "sklearn"
-    assert np.array_equal(arrays.edge_index, digits_arrays().edge_index)
+    assert find_dataset("Digits") in list_datasets()
+    graph = load("digits", download=False)
+    assert (graph.name, graph.num_edges) == ("digits", find_dataset("digits").edges)
+    assert find_stored("digits").name == "digits.py"
     assert not cache.exists()
 
 
 def test_digits_do_not_come_from_a_file(tmp_path):
-    write_npz(tmp_path / "digits.npz", digits_arrays(3))
-    again, path = load_arrays("digits", tmp_path)
-    assert again.edge_index.shape == (2, 2 * entry("digits").edges)
-    assert path == available("digits", tmp_path)
-    assert path.name == "sklearn"
+    save(generate(20, 30), tmp_path / "digits.npz")
+    assert load("digits", tmp_path).num_nodes == 1797
+    assert find_stored("digits", tmp_path).name == "digits.py"

@@ -12,7 +12,7 @@ from graph_files import plain_members, save
 
 from ncgnn.data import npz as _limits
 from ncgnn.data.npz import read_npy, read_npz
-from ncgnn.data.sources import parser
+from ncgnn.data.sources import find_parser
 from ncgnn.errors import InputError
 
 
@@ -77,7 +77,7 @@ def test_tables_packed_twice(tmp_path, monkeypatch):
     path = ogb_file(tmp_path / "tiny.zip", gzip.compress(b"0\n" * (1 << 20)))
     words = r"tiny\.zip: raw/node-label\.csv\.gz unpacks to more, more than the"
     with pytest.raises(InputError, match=words):
-        parser("ogb")({path.name: path})
+        find_parser("ogb")({path.name: path})
     with_size(path, "tiny/raw/node-label.csv.gz", 1 << 40)
     with pytest.raises(InputError, match=r"node-label\.csv\.gz unpacks to 1099511627776 bytes"):
-        parser("ogb")({path.name: path})
+        find_parser("ogb")({path.name: path})

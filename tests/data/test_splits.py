@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ncgnn.data.splits import make_split, split_families, split_report
-from ncgnn.data.splits.families import allocate, apportion, checked_shares, random_words
+from ncgnn.data.splits.families import allocate, apportion, check_shares, random_words
 from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
 
 DRAWN = ["paper", "stratified", "uniform"]
@@ -28,7 +28,7 @@ def quadratic_residues(nodes: int = 2000) -> np.ndarray:
 
 
 @pytest.mark.parametrize("family", DRAWN)
-@given(labels=label_arrays, seed=st.integers(0, 2**70))
+@given(labels=label_arrays, seed=st.integers(0, 2**63 - 1))
 @settings(deadline=None)
 def test_a_drawn_split_divides_the_labelled_nodes(family, labels, seed):
     if family == "paper" and not round(0.6 * (labels >= 0).sum() / (labels.max() + 1)):
@@ -212,20 +212,19 @@ def test_a_class_of_one_node_is_in_train_and_told():
     ("labels", "arguments", "message"),
     [
         ([-1, -1], {}, "no node has a label"),
-        ([], {}, "integers"),
         (np.empty(0, dtype=int), {}, "no node has a label"),
-        ([0.0, 1.0], {}, "integers"),
-        ([[0, 1]], {}, r"shape \(1, 2\)"),
+        ([0.5, 1.0], {}, "whole class numbers"),
+        ([[0, 1]], {}, r"shape \[1, 2\]"),
         ([[0], [1, 2]], {}, "cannot be read as an array"),
-        ([0, -2], {}, "one is -2"),
+        ([0, -2], {}, "labels contain -2"),
         ([0, 3], {"num_classes": 3}, "class 3, but num_classes is 3"),
-        ([0, 1, 10**13], {}, f"labels reach {10**13} in a graph of 3 nodes; number the classes"),
+        ([0, 1, 10**13], {}, f"labels contain {10**13}; number the classes"),
         ([0, 1000], {}, "labels reach 1000 in a graph of 2 nodes"),
-        ([0, 1], {"num_classes": 10**13}, "num_classes must be 1 … 16777216"),
-        ([0, 1], {"num_classes": 0}, "num_classes must be 1 … "),
-        ([0, 1], {"num_classes": 2.5}, "num_classes must be an integer"),
-        ([0, 1], {"seed": -1}, "seed must not be negative"),
-        ([0, 1], {"seed": 1.5}, "seed must be an integer"),
+        ([0, 1], {"num_classes": 10**13}, "num_classes is .* from 1 to 16777216"),
+        ([0, 1], {"num_classes": 0}, "num_classes is 0; give"),
+        ([0, 1], {"num_classes": 2.5}, "num_classes is 2.5; give a whole number"),
+        ([0, 1], {"seed": -1}, "seed is -1; give a whole number"),
+        ([0, 1], {"seed": 1.5}, "seed is 1.5; give a whole number"),
         ([0, 1], {"fractions": (0.5, 0.2, 0.2)}, "sum to 1"),
         ([0, 1], {"fractions": (1.2, -0.1, -0.1)}, "not negative"),
         ([0, 1], {"fractions": (0.5, 0.5)}, "three shares"),
@@ -246,7 +245,7 @@ def test_class_numbers_with_gaps_are_taken_where_they_are_meant():
 
 def test_shares_that_sum_to_one_within_rounding():
     fractions = (0.6, 0.2, 0.2 + 9e-10)
-    assert checked_shares(fractions, "fractions").sum() == pytest.approx(1, abs=1e-15)
+    assert check_shares(fractions, "fractions").sum() == pytest.approx(1, abs=1e-15)
     for shares in (np.array(fractions), np.array([0.5, 0.5 + 1e-9])):
         sizes = apportion(10**10, shares)
         assert sizes.sum() == 10**10

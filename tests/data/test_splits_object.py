@@ -7,7 +7,6 @@ import hashlib
 import json
 import pickle
 import struct
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 
 from ncgnn.data.splits import Split, custom_split, make_split, split_report
 from ncgnn.errors import InputError
+from ncgnn.graph import Graph
 
 LABELS = np.array([0, 0, 1, 1, 2, 2, -1, 1])
 
@@ -107,15 +107,15 @@ def test_a_file_gives_the_split_back(split, tmp_path):
     [
         ({"train": [0, 6]}, "sha256: the nodes have the hash"),
         ({"sha256": "0" * 64}, "sha256: the nodes have the hash"),
-        ({"sha256": None}, "sha256: a non-empty string"),
-        ({"val": None}, "val: a list of node indices"),
-        ({"val": [1.0]}, r"val\[0\]: a node index is wanted, not 1.0"),
+        ({"sha256": None}, "sha256: must be a non-empty string"),
+        ({"val": None}, "val: must be a list of node indices"),
+        ({"val": [1.0]}, r"val\[0\]: must be a node index; got 1.0"),
         ({"val": [True]}, r"val\[0\]"),
-        ({"test": [1, -4]}, r"test\[1\]: a node index is wanted, not -4"),
+        ({"test": [1, -4]}, r"test\[1\]: must be a node index; got -4"),
         ({"test": [2**63]}, r"test\[0\]"),
         ({"test": [0]}, "node 0 is in a split more than once"),
-        ({"seed": "3"}, "seed: an integer or null"),
-        ({"family": ""}, "family: a non-empty string"),
+        ({"seed": "3"}, "seed: must be an integer or null"),
+        ({"family": ""}, "family: must be a non-empty string"),
         ({"origin": "found"}, "origin must be one of"),
     ],
 )
@@ -174,16 +174,16 @@ class Unreadable:
     [
         (([], [0], [1]), "train is empty"),
         ((np.zeros(8, dtype=bool), [0], [1]), "train is empty"),
-        (([0, 1], [1], []), "train and val share 1 nodes, for example node 1"),
-        (([0], [2], [3, 2]), "val and test share"),
-        (([0, 8], [], []), "train holds nodes outside 0 … 7"),
-        (([0], [-1], []), "val holds nodes outside"),
+        (([0, 1], [1], []), "node 1 is in a split more than once"),
+        (([0], [2], [3, 2]), "node 2 is in a split more than once"),
+        (([0, 8], [], []), "train names node 8, but the graph has 8 nodes"),
+        (([0], [-1], []), "val names node -1"),
         (([0], [6], []), "val holds 1 unlabelled nodes, for example node 6"),
         (([0, 1, 0, 1, 0, 0, 0, 0], [], []), "more than once; a mask must be of boolean type"),
         ((np.ones(7, dtype=bool), [], []), "mask of 7 nodes, but the graph has 8"),
         (([0.0], [], []), "boolean mask or node indices"),
         (([[0]], [], []), "boolean mask or node indices"),
-        ((Unreadable(), [], []), "train cannot be read as an array: it is on another device"),
+        ((Unreadable(), [], []), "train cannot be read as an array .*it is on another device"),
     ],
 )
 def test_custom_split_names_what_is_wrong(parts, message):
@@ -227,8 +227,9 @@ def test_the_report_refuses_a_split_of_another_graph(split):
         split_report(split, np.where(np.arange(8) == 2, -1, LABELS))
 
 
-def shipped_graph(**splits) -> SimpleNamespace:
-    return SimpleNamespace(labels=np.arange(10) % 2, num_classes=2, shipped_splits=splits)
+def shipped_graph(**splits) -> Graph:
+    no_edges = np.zeros((2, 0), dtype=int)
+    return Graph.from_edge_index(no_edges, labels=np.arange(10) % 2, shipped_splits=splits)
 
 
 def masks(*variants: list[int]) -> np.ndarray:
@@ -245,8 +246,8 @@ def test_a_graph_brings_its_own_masks():
     assert first.train.tolist() == [0, 1]
     assert second.train.tolist() == [2, 3]
     assert (third.sha256, third.seed, third.origin) == (first.sha256, 2, "shipped")
-    graph.labels = np.where(np.arange(10) == 0, -1, graph.labels)
-    assert make_split(graph, "published").train.tolist() == [1]
+    partly = graph.with_labels(np.where(np.arange(10) == 0, -1, graph.labels))
+    assert make_split(partly, "published").train.tolist() == [1]
 
 
 @pytest.mark.parametrize("family", ["planetoid", "uniform"])
@@ -263,20 +264,21 @@ def test_a_shipped_split_serves_every_seed(family):
 
 
 def test_without_masks_the_alternatives_are_named():
-    drawn = "families 'stratified', 'paper', 'uniform'"
+    drawn = "families 'stratified', 'paper' and 'uniform'"
     with pytest.raises(InputError, match=rf"ships no published masks .*; {drawn} can be drawn"):
         make_split([0, 1], "published")
-    with pytest.raises(InputError, match=rf"{drawn}, 'planetoid' can be drawn"):
-        make_split(np.arange(2000) % 3, "published")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"test_masks": None}, "ships train_masks, val_masks but not test_masks"),
-        ({"test_masks": masks([8])[:, :9]}, r"test_masks must be masks of shape \[variants, 10\]"),
-        ({"test_masks": masks([8], [9])}, "same number of variants, but they have 1, 1, 2"),
-        ({"test_masks": masks([8]) * 2}, "test_masks must be boolean"),
+        (
+            {"test_masks": masks([8])[:, :9]},
+            r"expected bool \[variants, 10\]",
+        ),
+        ({"test_masks": masks([8], [9])[:, :9]}, "test_masks have shape"),
+        ({"test_masks": masks([8]) * 2}, "test_masks have shape .* and type int64"),
         ({"test_masks": masks([0])}, "node 0 is in a split more than once"),
         ({"train_masks": masks([])}, "no training node"),
     ],
@@ -289,10 +291,9 @@ def test_unsound_masks_are_named(change, message):
         make_split(np.arange(10) % 2, "published", shipped=shipped)
 
 
-@pytest.mark.parametrize("train", [[0.5], [[0]], [10], [-1]])
+@pytest.mark.parametrize("train", [[0.5], [10], [-1]])
 def test_unsound_indices_are_named(train):
-    graph = shipped_graph(
-        uniform_train=np.array(train), uniform_val=np.array([1]), uniform_test=np.array([2])
-    )
+    parts = {"uniform_train": train, "uniform_val": [1], "uniform_test": [2]}
+    shipped = {key: np.array(part) for key, part in parts.items()}
     with pytest.raises(InputError, match="uniform_train"):
-        make_split(graph, "uniform")
+        make_split(np.arange(10) % 2, "uniform", shipped=shipped)

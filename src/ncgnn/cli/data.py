@@ -79,10 +79,10 @@ def datasets(
     json: JsonOption = False,
 ) -> None:
     """List the known data sets and which of them are at hand."""
-    from ncgnn.data import available, entries, entry
+    from ncgnn.data import find_dataset, find_stored, list_datasets
 
-    known = entries() if name is None else [entry(name)]
-    rows = [asdict(one) | {"at_hand": _shown(available(one.name, data_dir))} for one in known]
+    known = list_datasets() if name is None else [find_dataset(name)]
+    rows = [asdict(one) | {"at_hand": _shown(find_stored(one.name, data_dir))} for one in known]
     if json:
         print_json({"datasets": rows})
         return

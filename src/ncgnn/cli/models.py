@@ -56,7 +56,7 @@ def _facts(entry: ModelEntry) -> dict[str, Any]:
     """All that is known of a model."""
     if entry.place is None:
         return _fact(entry)
-    from ncgnn.data import entries
+    from ncgnn.data import list_datasets
     from ncgnn.nn import model_class
     from ncgnn.report import option_facts
     from ncgnn.training import has_own_values, preset, searched_datasets
@@ -64,7 +64,7 @@ def _facts(entry: ModelEntry) -> dict[str, Any]:
     kind = model_class(entry.name)
     about = (kind.__doc__ or "").strip().partition("\n")[0]
     common = preset(entry.name, "")
-    own = {one.name: preset(entry.name, one.name) for one in entries()}
+    own = {one.name: preset(entry.name, one.name) for one in list_datasets()}
     presets = {
         "every_graph": common,
         "datasets": [dataset for dataset in own if has_own_values(entry.name, dataset, None)],

@@ -209,12 +209,12 @@ def about_parameters(configs: list[RunConfig], settings: dict[str, Any]) -> str 
 
 def about_edges(graph: Graph, models: Iterable[str]) -> str | None:
     """What a person should know of the edges of a graph of their own, with these models."""
-    from ncgnn.data import entries
+    from ncgnn.data import list_datasets
     from ncgnn.nn import BY_NAME
 
     if not graph.num_edges:
         return f"{graph.name} has no edges: every node is on its own."
-    if not graph.is_directed or graph.name in {entry.name for entry in entries()}:
+    if not graph.is_directed or graph.name in {entry.name for entry in list_datasets()}:
         return None
     known = dict.fromkeys(models)
     listening = [name for name in known if name not in BY_NAME or BY_NAME[name].edges == "incoming"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 DEFAULT_HOMOPHILY = 0.8
-_MOST = np.iinfo(np.int64).max
 
 
 def generate(
@@ -94,9 +93,12 @@ def generate(
         raise InputError("homophily and groups exclude each other; each group has a homophily.")
     if groups is None:
         groups = [(1.0, DEFAULT_HOMOPHILY if homophily is None else homophily)]
-    nodes, classes = whole_number(nodes, "nodes", 1, _MOST), whole_number(classes, "classes", 1, _MOST)
-    edges, features = whole_number(edges, "edges", 0, _MOST), whole_number(features, "features", 0, _MOST)
-    seed = whole_number(seed, "seed", 0, 1 << 256)
+    nodes, classes = (
+        whole_number(nodes, "nodes", 1, 2**31 - 1),
+        whole_number(classes, "classes", 1, 2**24),
+    )
+    edges, features = whole_number(edges, "edges"), whole_number(features, "features")
+    seed = whole_number(seed, "seed")
     if not np.isfinite(feature_signal):
         raise InputError(f"feature_signal must be a finite number; got {feature_signal}.")
     law = EdgeLaw.of(nodes, classes, groups, class_shares)
@@ -276,7 +278,7 @@ def _count_by_types(law: EdgeLaw, edges: int, random: np.random.Generator) -> ND
 def _time_until(goal: float, rate: NDArray[np.float64], free: NDArray[np.int64]) -> float:
     """The time after which ``goal`` of the free pairs are expected to have arrived."""
     if goal >= free.sum():
-        return float("inf")
+        return float(np.finfo(np.float64).max)
 
     def expected(time: float) -> float:
         return float((free * -np.expm1(-rate * time)).sum())

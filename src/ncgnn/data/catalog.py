@@ -140,10 +140,10 @@ def register_dataset(
     replace: bool = False,
     **facts: Any,
 ) -> DatasetEntry:
-    """Make a data set of one's own known by name, in this process::
+    """Make a data set of one's own known by name in this process.
 
-        register_dataset("ring", lambda: networkx.cycle_graph(9))
-        register_dataset("mine", parse, files=["https://example.org/mine.csv"], nodes=2708)
+    For example ``register_dataset("karate", lambda: networkx_graph)``, or, with files to download,
+    ``register_dataset("mine", parse, files=["https://example.org/mine.csv"], nodes=2708)``.
 
     Args:
         name: The name to load it by.
@@ -175,7 +175,9 @@ def _catalog() -> dict[str, DatasetEntry]:
     content = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text("utf-8"))
     entries: dict[str, DatasetEntry] = {}
     for name, fields in content["datasets"].items():
-        collection = content["collections"][fields.pop("collection")] if "collection" in fields else {}
+        collection = (
+            content["collections"][fields.pop("collection")] if "collection" in fields else {}
+        )
         entries[name] = _make_entry(name, collection | fields)
     return entries
 

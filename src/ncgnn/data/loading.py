@@ -166,10 +166,9 @@ def _build(entry: DatasetEntry, data_dir: Path | str | None, download: bool) -> 
         places = sorted({path if len(files) == 1 else path.parent for path in files.values()})
         check_dataset(graph, entry, ", ".join(map(str, places)), downloaded=True)
         origin = "; ".join(f"{file.url} (SHA-256 {sums[file.name]})" for file in entry.files)
-        # As it will be read from now on.
-        graph = replace(graph, origin=origin, merged_duplicates=0)
-        write_npz(target / f"{entry.name}.npz", graph)
-        return graph
+        path = target / f"{entry.name}.npz"
+        write_npz(path, replace(graph, origin=origin))
+        return read_npz(path)  # to the last bit what every later load gives
     except DataNotFoundError:
         raise
     except OSError as error:

@@ -73,11 +73,12 @@ def read_npz(path: Path | str) -> Graph:
         for key in ("class_names", "node_ids", "origin"):
             _check_text(members.get(key), key)
         class_names = members.get("class_names")
+        num_classes: Any = members.get("num_classes")
         graph = Graph.from_edge_index(
             _require(members, "edge_index"),
             labels=_require(members, "y"),
             features=_read_features(members),
-            num_classes=members.get("num_classes"),
+            num_classes=num_classes,
             class_names=None if class_names is None else class_names.tolist(),
             node_ids=members.get("node_ids"),
             shipped_splits={key: members[key] for key in _SPLIT_KEYS if key in members},
@@ -153,7 +154,7 @@ def check_splits(splits: Mapping[str, NDArray[Any]]) -> None:
         if (uses > 1).any():
             node = int(np.argwhere(uses > 1)[0][-1])
             raise InputError(
-                f"node {node} is more than once in {', '.join(keys)}; put every node in one part only"
+                f"node {node} is more than once in {', '.join(keys)}; put it in one part only"
             )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ncgnn._io import write_text
-from ncgnn.data import canonical
+from ncgnn.data import canonical_name
 from ncgnn.errors import DataNotFoundError, InputError, UnknownNameError
 from ncgnn.experiments import check_all_used, check_settings, file_for, read_config_files, seed_list
 from ncgnn.paper import accuracy as tables
@@ -185,7 +185,9 @@ def request_for(
     check_settings(settings or {})
     folder = None if data_dir is None else Path(data_dir).expanduser()
     asked = tuple(
-        wanted.datasets if datasets is None else dict.fromkeys(canonical(one) for one in datasets)
+        wanted.datasets
+        if datasets is None
+        else dict.fromkeys(canonical_name(one) for one in datasets)
     )
     request = Request(
         asked,

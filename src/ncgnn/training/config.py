@@ -245,10 +245,10 @@ def located(dataset: str, beside: Path | None = None) -> str:
     A file is looked for in ``beside`` and then in this folder. A run can then be used from any
     folder, two files of one name are two graphs, and one data set has one name.
     """
-    from ncgnn.data import canonical
+    from ncgnn.data import canonical_name
 
     if not dataset.endswith(".npz"):
-        return canonical(dataset)
+        return canonical_name(dataset)
     for folder in (Path.cwd(),) if beside is None else (beside, Path.cwd()):
         path = folder / Path(dataset).expanduser()
         if path.is_file():

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ncgnn.data.catalog import check_entry, entry
+from ncgnn.data.catalog import check_dataset, find_dataset
 from ncgnn.data.npz import read_npz
-from ncgnn.data.sources import parser
+from ncgnn.data.sources import find_parser
 from ncgnn.errors import DataNotFoundError, InputError
 
 NODE_NAME, EDGE_NAME = "out1_node_feature_label.txt", "out1_graph_edges.txt"
@@ -23,8 +23,8 @@ def write(folder, nodes=NODE_HEAD + NODE_LINES, edges=EDGE_HEAD + EDGE_LINES):
 
 
 def test_direction_and_self_loops_stay_and_repetitions_go(tmp_path):
-    arrays = parser("geom-gcn")(write(tmp_path))
-    assert sorted(map(tuple, arrays.edge_index.T.tolist())) == [(0, 1), (1, 1), (2, 0)]
+    arrays = find_parser("geom-gcn")(write(tmp_path))
+    assert sorted(map(tuple, arrays.edge_index().T.tolist())) == [(0, 1), (1, 1), (2, 0)]
     assert arrays.labels.tolist() == [0, 2, 1]
     assert arrays.features.toarray().tolist() == [
         [0, 0, 0, 0, 1],
@@ -35,7 +35,7 @@ def test_direction_and_self_loops_stay_and_repetitions_go(tmp_path):
 
 def test_no_edges_and_other_line_ends(tmp_path):
     files = write(tmp_path, (NODE_HEAD + NODE_LINES).replace("\n", "\r\n"), EDGE_HEAD)
-    assert parser("geom-gcn")(files).edge_index.shape == (2, 0)
+    assert find_parser("geom-gcn")(files).edge_index().shape == (2, 0)
 
 
 BAD_NODES = {
@@ -62,25 +62,25 @@ BAD_EDGES = {
 @pytest.mark.parametrize("case", BAD_NODES)
 def test_malformed_node_files_are_named(tmp_path, case):
     with pytest.raises(InputError, match="node_feature_label"):
-        parser("geom-gcn")(write(tmp_path, nodes=BAD_NODES[case]))
+        find_parser("geom-gcn")(write(tmp_path, nodes=BAD_NODES[case]))
 
 
 @pytest.mark.parametrize("case", BAD_EDGES)
 def test_malformed_edge_files_are_named(tmp_path, case):
     with pytest.raises(InputError, match="graph_edges"):
-        parser("geom-gcn")(write(tmp_path, edges=BAD_EDGES[case]))
+        find_parser("geom-gcn")(write(tmp_path, edges=BAD_EDGES[case]))
 
 
 def test_the_line_is_named(tmp_path):
     with pytest.raises(InputError, match="line 3: 'y' is not a whole number"):
-        parser("geom-gcn")(write(tmp_path, edges=EDGE_HEAD + "0\t1\n1\ty\n"))
+        find_parser("geom-gcn")(write(tmp_path, edges=EDGE_HEAD + "0\t1\n1\ty\n"))
 
 
 def test_a_missing_file(tmp_path):
     files = write(tmp_path)
     files[EDGE_NAME].unlink()
     with pytest.raises(DataNotFoundError, match="graph_edges"):
-        parser("geom-gcn")(files)
+        find_parser("geom-gcn")(files)
 
 
 def test_the_real_graph_in_the_authors_form(real_data_dir, tmp_path):
@@ -90,6 +90,6 @@ def test_the_real_graph_in_the_authors_form(real_data_dir, tmp_path):
         f"{node}\t{','.join(map(str, row))}\t{label}\n"
         for node, (row, label) in enumerate(zip(rows, stored.labels, strict=True))
     )
-    edges = "".join(f"{source}\t{target}\n" for source, target in stored.edge_index.T)
-    arrays = parser("geom-gcn")(write(tmp_path, NODE_HEAD + nodes, EDGE_HEAD + edges))
-    check_entry(arrays, entry("actor"), str(tmp_path))
+    edges = "".join(f"{source}\t{target}\n" for source, target in stored.edge_index().T)
+    arrays = find_parser("geom-gcn")(write(tmp_path, NODE_HEAD + nodes, EDGE_HEAD + edges))
+    check_dataset(arrays, find_dataset("actor"), str(tmp_path))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from ncgnn.data.sources import parser
+from ncgnn.data.sources import find_parser
 from ncgnn.errors import InputError
 
 ADJACENCY = csr_array(
@@ -57,7 +57,7 @@ def write(folder, content, split=None):
 
 
 def parse(folder, content, split=None):
-    return parser("gnn-benchmark")(write(folder, content, split))
+    return find_parser("gnn-benchmark")(write(folder, content, split))
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def parse(folder, content, split=None):
 )
 def test_undirected_without_self_loops_and_counts_kept(tmp_path, adj, attr):
     arrays = parse(tmp_path, members(adj, attr))
-    assert set(map(tuple, arrays.edge_index.T.tolist())) == EDGES
-    assert arrays.edge_index.shape == (2, len(EDGES))
+    assert set(map(tuple, arrays.edge_index().T.tolist())) == EDGES
+    assert arrays.edge_index().shape == (2, len(EDGES))
     np.testing.assert_array_equal(arrays.features.toarray(), COUNTS)
     assert arrays.features.dtype == np.float32
     np.testing.assert_array_equal(arrays.labels, LABELS)
-    assert arrays.splits == {}
+    assert arrays.shipped_splits == {}
     assert arrays.class_names is None
 
 
@@ -89,12 +89,12 @@ def test_dense_attributes(tmp_path):
 def test_explicit_zeros_are_no_edges(tmp_path):
     content = members()
     content["adj_data"] = np.zeros_like(content["adj_data"])
-    assert parse(tmp_path, content).edge_index.shape == (2, 0)
+    assert parse(tmp_path, content).edge_index().shape == (2, 0)
 
 
 def test_the_split_beside_the_graph(tmp_path):
     split = {"train": np.array([3, 0]), "valid": np.array([1]), "test": np.array([2])}
-    splits = parse(tmp_path, members(), split).splits
+    splits = parse(tmp_path, members(), split).shipped_splits
     assert splits["uniform_train"].tolist() == [3, 0]
     assert splits["uniform_val"].tolist() == [1]
     assert splits["uniform_test"].tolist() == [2]
@@ -143,4 +143,4 @@ def test_a_truncated_file_is_named(tmp_path):
     path = files["tiny.npz"]
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(InputError, match=r"tiny\.npz is a damaged"):
-        parser("gnn-benchmark")(files)
+        find_parser("gnn-benchmark")(files)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix, save_npz
 
-from ncgnn.data.sources import parser
+from ncgnn.data.sources import find_parser
 from ncgnn.errors import DataNotFoundError, InputError
 
 ADJACENCY = np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 1]])
@@ -27,22 +27,22 @@ def write(folder, adjacency=ADJACENCY, features=FEATURES, classes=CLASSES, roles
 
 
 def test_graph_labels_and_split(tmp_path):
-    arrays = parser("graphsaint")(write(tmp_path))
-    assert set(map(tuple, arrays.edge_index.T.tolist())) == {(0, 1), (1, 0), (1, 2), (2, 1)}
-    assert arrays.edge_index.shape == (2, 4)
+    arrays = find_parser("graphsaint")(write(tmp_path))
+    assert set(map(tuple, arrays.edge_index().T.tolist())) == {(0, 1), (1, 0), (1, 2), (2, 1)}
+    assert arrays.edge_index().shape == (2, 4)
     assert arrays.labels.tolist() == [2, 0, -1, 1]
     np.testing.assert_array_equal(arrays.features, FEATURES)
     assert arrays.features.dtype == np.float32
-    assert arrays.splits["train_masks"].tolist() == [[True, False, False, True]]
-    assert arrays.splits["val_masks"].tolist() == [[False, True, False, False]]
-    assert not arrays.splits["test_masks"].any()
+    assert arrays.shipped_splits["train_masks"].tolist() == [[True, False, False, True]]
+    assert arrays.shipped_splits["val_masks"].tolist() == [[False, True, False, False]]
+    assert not arrays.shipped_splits["test_masks"].any()
 
 
 BAD = {
     "adjacency not square": ({"adjacency": np.ones((4, 5))}, "adj_full"),
     "features too short": ({"features": np.ones((3, 2))}, "feats"),
     "features flat": ({"features": np.ones(4)}, "feats"),
-    "features are NaN": ({"features": np.full((4, 2), np.nan)}, "feats"),
+    "features are NaN": ({"features": np.full((4, 2), np.nan)}, "features"),
     "features pickled": ({"features": np.array([[{}]] * 4, dtype=object)}, "feats"),
     "classes are no JSON": ({"classes": "{"}, "class_map"),
     "classes are a list": ({"classes": [1, 2]}, "class_map"),
@@ -62,7 +62,7 @@ BAD = {
 def test_malformed_files_are_named(tmp_path, case):
     changes, name = BAD[case]
     with pytest.raises(InputError, match=name) as caught:
-        parser("graphsaint")(write(tmp_path, **changes))
+        find_parser("graphsaint")(write(tmp_path, **changes))
     assert str(tmp_path) in str(caught.value)
 
 
@@ -72,7 +72,7 @@ def test_truncated_and_missing_files(tmp_path, name):
     content = files[name].read_bytes()
     files[name].write_bytes(content[: len(content) // 2])
     with pytest.raises(InputError, match=name):
-        parser("graphsaint")(files)
+        find_parser("graphsaint")(files)
     files[name].unlink()
     with pytest.raises(DataNotFoundError, match=name):
-        parser("graphsaint")(files)
+        find_parser("graphsaint")(files)

@@ -9,7 +9,7 @@ import pytest
 import python2_pickle
 from scipy.sparse import csr_matrix
 
-from ncgnn.data.sources import parser
+from ncgnn.data.sources import find_parser
 from ncgnn.data.sources.planetoid import load_pickle
 from ncgnn.errors import DataNotFoundError, InputError
 
@@ -69,21 +69,21 @@ WRITERS = {
 @pytest.mark.parametrize("writer", WRITERS)
 def test_graph_features_labels_and_split(tmp_path, writer):
     objects, (features, labels, edges) = contents(np.random.default_rng(1))
-    arrays = parser("planetoid")(write(tmp_path, objects, WRITERS[writer]))
+    arrays = find_parser("planetoid")(write(tmp_path, objects, WRITERS[writer]))
     np.testing.assert_array_equal(arrays.features.toarray(), features)
     assert arrays.features.dtype == np.float32
     np.testing.assert_array_equal(arrays.labels, labels)
-    assert set(map(tuple, arrays.edge_index.T.tolist())) == edges
-    assert arrays.edge_index.shape == (2, len(edges))
-    assert arrays.splits["planetoid_train"].tolist() == list(range(TRAIN))
-    assert arrays.splits["planetoid_val"].tolist() == list(range(TRAIN, TRAIN + 500))
-    assert arrays.splits["planetoid_test"].tolist() == sorted(TEST)
+    assert set(map(tuple, arrays.edge_index().T.tolist())) == edges
+    assert arrays.edge_index().shape == (2, len(edges))
+    assert arrays.shipped_splits["planetoid_train"].tolist() == list(range(TRAIN))
+    assert arrays.shipped_splits["planetoid_val"].tolist() == list(range(TRAIN, TRAIN + 500))
+    assert arrays.shipped_splits["planetoid_test"].tolist() == sorted(TEST)
 
 
 def test_dense_features_are_taken(tmp_path, objects):
     expected = objects["allx"].toarray()
     dense = {part: objects[part].toarray() for part in ("x", "allx", "tx")}
-    arrays = parser("planetoid")(write(tmp_path, objects | dense))
+    arrays = find_parser("planetoid")(write(tmp_path, objects | dense))
     np.testing.assert_array_equal(arrays.features.toarray()[:KNOWN], expected)
 
 
@@ -110,7 +110,7 @@ def test_a_malicious_pickle_runs_nothing(tmp_path, objects, part, protocol):
     content = pickle.dumps(Payload(target), protocol=protocol)
     files = write(tmp_path, objects | {part: content})
     with pytest.raises(InputError, match=r"posix.system|nt.system|os.system"):
-        parser("planetoid")(files)
+        find_parser("planetoid")(files)
     assert not target.exists()
 
 
@@ -119,7 +119,7 @@ def test_a_payload_inside_an_allowed_object_runs_nothing(tmp_path, objects):
     graph = defaultdict(list, {0: [Payload(target)]})
     files = write(tmp_path, objects | {"graph": pickle.dumps(graph)})
     with pytest.raises(InputError, match="not allowed"):
-        parser("planetoid")(files)
+        find_parser("planetoid")(files)
     assert not target.exists()
 
 
@@ -193,20 +193,20 @@ def test_files_that_do_not_fit_are_named(tmp_path, objects, case):
     part, content = BAD_OBJECTS[case]
     files = write(tmp_path, objects | {part: content})
     with pytest.raises(InputError, match=str(tmp_path)):
-        parser("planetoid")(files)
+        find_parser("planetoid")(files)
 
 
 @pytest.mark.parametrize("test", [[], [510, 510, 512], [3, 510, 512], [510, 512], ["x", 510, 512]])
 def test_a_wrong_test_index_is_named(tmp_path, objects, test):
     with pytest.raises(InputError, match=r"test\.index"):
-        parser("planetoid")(write(tmp_path, objects, test=test))
+        find_parser("planetoid")(write(tmp_path, objects, test=test))
 
 
 def test_missing_files(tmp_path, objects):
     files = write(tmp_path, objects)
     files["ind.tiny.tx"].unlink()
     with pytest.raises(DataNotFoundError, match=r"ind\.tiny\.tx does not exist"):
-        parser("planetoid")(files)
+        find_parser("planetoid")(files)
     del files["ind.tiny.tx"]
     with pytest.raises(InputError, match=r"one file \*\.tx is needed"):
-        parser("planetoid")(files)
+        find_parser("planetoid")(files)

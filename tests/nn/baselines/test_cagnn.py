@@ -11,7 +11,7 @@ from baseline_checks import assert_same, dropper, features
 from drawn_graphs import CLASSES, drawn_graph
 
 import ncgnn
-from ncgnn.data import entries
+from ncgnn.data import list_datasets
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.cagnn import CAGNN, unit_rows
@@ -104,7 +104,7 @@ def test_options_are_checked():
 
 
 def test_presets_have_self_loops_on_the_graphs_of_the_released_rule():
-    known = [entry.name for entry in entries()]
+    known = [entry.name for entry in list_datasets()]
     looped = {name for name in (*known, "x") if preset("cagnn", name)["model"]["self_loops"]}
     assert looped == {"cora", "citeseer", "pubmed"}
 

@@ -12,7 +12,7 @@ from drawn_graphs import CLASSES, drawn_graph
 from torch_geometric.nn import FAConv
 
 import ncgnn
-from ncgnn.data import entries
+from ncgnn.data import list_datasets
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.fagcn import FAGCN
@@ -144,7 +144,7 @@ def test_options_are_checked():
 
 
 def test_presets_have_more_layers_on_homophilous_graphs():
-    known = [entry.name for entry in entries()]
+    known = [entry.name for entry in list_datasets()]
     layers = {name: preset("fagcn", name)["model"]["layers"] for name in (*known, "x")}
     papers = {"pubmed", "photo", "computers", "coauthor-cs", "coauthor-physics"}
     homophilous = papers | {"cora", "citeseer", "cora-ml", "dblp"}

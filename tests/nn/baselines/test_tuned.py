@@ -12,7 +12,7 @@ from torch import nn
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
 import ncgnn
-from ncgnn.data import entries
+from ncgnn.data import list_datasets
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey, relu_dropout
 from ncgnn.nn.base import parameter_groups
@@ -354,5 +354,5 @@ def test_presets_are_the_published_ones(place, dataset):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_no_other_graphs_have_presets(name):
-    known = [entry.name for entry in entries()]
+    known = [entry.name for entry in list_datasets()]
     assert {dataset for dataset in known if has_preset(name, dataset)} == RECIPES.keys()

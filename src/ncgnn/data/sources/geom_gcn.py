@@ -33,9 +33,7 @@ def parse(files: Mapping[str, Path]) -> Graph:
         for line, (source, target) in _rows(edge_file, 2)
     ]
     source, target = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    return make_graph(
-        source, target, edge_file, undirected=False, labels=labels, features=features
-    )
+    return make_graph(source, target, edge_file, undirected=False, labels=labels, features=features)
 
 
 def _nodes(path: Path) -> tuple[NDArray[Any], csr_array[Any]]:

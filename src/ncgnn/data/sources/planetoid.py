@@ -53,8 +53,8 @@ def parse(files: Mapping[str, Path]) -> Graph:
         )
     if train_nodes + _VALIDATION_NODES > known:
         raise InputError(
-            f"{pick_file(files, '.ally')}: {known} nodes are too few for {train_nodes} training and "
-            f"{_VALIDATION_NODES} validation nodes; get fresh copies of all files"
+            f"{pick_file(files, '.ally')}: {known} nodes are too few for {train_nodes} training "
+            f"and {_VALIDATION_NODES} validation nodes; get fresh copies of all files"
         )
     _read_matrix(pick_file(files, ".x"), train_nodes)
     nodes = int(test.max()) + 1

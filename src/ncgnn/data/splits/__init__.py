@@ -6,8 +6,7 @@ Splits belong to named families, because results under two families must never s
 """
 
 from ncgnn.data.splits.families import custom_split, make_split, split_families
-from ncgnn.data.splits.report import PartReport, SplitReport, split_report
-from ncgnn.data.splits.split import Split
+from ncgnn.data.splits.split import PartReport, Split, SplitReport, split_report
 
 __all__ = [
     "PartReport",

@@ -1,171 +1,25 @@
-"""A split: three disjoint sets of nodes and the hash that names them.
-
-Reading the JSON form of a split, field by field, so that a bad one can be named.
-
-Labels as every split sees them: checked, 64-bit, with -1 for an unlabelled node.
-"""
+"""A split: three disjoint sets of nodes, the hash that names them, and a report on them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 
 from ncgnn._io import write_text
 from ncgnn.errors import InputError
+from ncgnn.graph import Graph, check_class_count, check_labels, to_numpy
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 PARTS = ("train", "val", "test")
-
-_HIGHEST_NODE = np.iinfo(np.int64).max
-
-
-def read_record(record: object) -> dict[str, Any]:
-    """Return the fields of a split's record, checked for presence and kind.
-
-    Raises:
-        InputError: The message begins with the name of the field.
-    """
-    if not isinstance(record, Mapping):
-        raise InputError(f"a split must be a JSON object, not {type(record).__name__}.")
-    fields = cast("Mapping[str, Any]", record)
-    return {
-        "family": _text(fields, "family"),
-        "origin": _text(fields, "origin"),
-        "seed": _seed(fields),
-        **{name: _nodes(fields, name) for name in PARTS},
-        "sha256": _text(fields, "sha256"),
-    }
-
-
-def _field(fields: Mapping[str, Any], name: str) -> Any:
-    if name not in fields:
-        raise InputError(f"{name}: the field is missing.")
-    return fields[name]
-
-
-def _text(fields: Mapping[str, Any], name: str) -> str:
-    value = _field(fields, name)
-    if not isinstance(value, str) or not value:
-        raise InputError(f"{name}: a non-empty string is wanted, not {value!r:.40}.")
-    return value
-
-
-def _seed(fields: Mapping[str, Any]) -> int | None:
-    value = _field(fields, "seed")
-    if value is not None and type(value) is not int:
-        raise InputError(f"seed: an integer or null is wanted, not {value!r:.40}.")
-    return value
-
-
-def _nodes(fields: Mapping[str, Any], name: str) -> list[int]:
-    value = _field(fields, name)
-    if not isinstance(value, list):
-        raise InputError(f"{name}: a list of node indices is wanted, not {value!r:.40}.")
-    for position, node in enumerate(cast("list[Any]", value)):
-        if type(node) is not int or not 0 <= node <= _HIGHEST_NODE:
-            raise InputError(f"{name}[{position}]: a node index is wanted, not {node!r:.40}.")
-    return cast("list[int]", value)
-
-
-#: Tables with a row per class must fit into memory.
-_MOST_CLASSES = 1 << 24
-
-
-@runtime_checkable
-class LabelledGraph(Protocol):
-    """What a graph offers to the splits."""
-
-    @property
-    def labels(self) -> ArrayLike:
-        """Class per node, -1 for an unlabelled node."""
-        ...
-
-    @property
-    def num_classes(self) -> int:
-        """How many classes there are."""
-        ...
-
-    @property
-    def shipped_splits(self) -> Mapping[str, NDArray[Any]]:
-        """The splits that came with the graph, under the keys of ``SHIPPED_SPLITS``."""
-        ...
-
-
-def as_array(values: object, name: str) -> NDArray[Any]:
-    """Turn lists, numpy arrays and CPU tensors into a numpy array."""
-    try:
-        return np.asarray(values)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{name} cannot be read as an array: {error}") from error
-
-
-def checked_labels(
-    labels: ArrayLike | LabelledGraph, num_classes: int | None = None
-) -> tuple[NDArray[np.int64], int]:
-    """Return the labels as int64 [n] and the number of classes.
-
-    Args:
-        labels: Class per node with -1 for an unlabelled node, or a graph.
-        num_classes: How many classes there are. Without it a graph says so itself, and for plain
-            labels it is the highest class plus one.
-
-    Raises:
-        InputError: Labels that are not one row of integers ≥ -1, that name a class outside
-            ``num_classes`` or far above the number of nodes, or of which none is a class.
-    """
-    if isinstance(labels, LabelledGraph):
-        num_classes = labels.num_classes if num_classes is None else num_classes
-        labels = labels.labels
-    found = as_array(labels, "labels")
-    if found.ndim != 1 or found.dtype.kind not in "iu":
-        raise InputError(
-            f"labels must be one row of integers, -1 for an unlabelled node, "
-            f"but they are {found.dtype} of shape {found.shape}."
-        )
-    found = found.astype(np.int64)
-    highest = int(found.max(initial=-1))
-    if highest < 0:
-        raise InputError("no node has a label, so there is nothing to split.")
-    if int(found.min()) < -1:
-        raise InputError(f"labels must be ≥ -1, but one is {int(found.min())}.")
-    if num_classes is None:
-        if highest >= max(1000, found.size):
-            raise InputError(
-                f"labels reach {highest} in a graph of {found.size} nodes; "
-                "number the classes from 0 on, without gaps."
-            )
-        num_classes = highest + 1
-    num_classes = _class_count(num_classes)
-    if highest >= num_classes:
-        raise InputError(f"labels name class {highest}, but num_classes is {num_classes}.")
-    return found, num_classes
-
-
-def _class_count(num_classes: int) -> int:
-    try:
-        count = index(num_classes)
-    except TypeError as error:
-        raise InputError(f"num_classes must be an integer, not {num_classes!r}.") from error
-    if not 1 <= count <= _MOST_CLASSES:
-        raise InputError(f"num_classes must be 1 … {_MOST_CLASSES}, but it is {count}.")
-    return count
-
-
-def class_counts(labels: NDArray[np.int64], num_classes: int) -> NDArray[np.int64]:
-    """Count the nodes of each class, unlabelled nodes left out."""
-    return np.bincount(labels[labels >= 0], minlength=num_classes).astype(np.int64)
-
-
 Origin = Literal["shipped", "drawn", "custom"]
 
 
@@ -195,7 +49,7 @@ class Split:
         if self.origin not in get_args(Origin):
             raise InputError(f"origin must be one of {get_args(Origin)}, not '{self.origin}'.")
         for name in PARTS:
-            part = np.sort(_nodes_split(getattr(self, name), name))
+            part = np.sort(_read_nodes(getattr(self, name), name))
             part.flags.writeable = False
             object.__setattr__(self, name, part)
         nodes = np.sort(np.concatenate([self.train, self.val, self.test]))
@@ -253,7 +107,7 @@ class Split:
             InputError: A field is missing or of the wrong kind, or the nodes do not have the
                 hash that the record states.
         """
-        fields = read_record(record)
+        fields = _read_record(record)
         stated = fields.pop("sha256")
         split = cls(**fields)
         if split.sha256 != stated:
@@ -299,12 +153,11 @@ class Split:
         return self.family, self.origin, self.seed, self.sha256
 
 
-def _nodes_split(values: object, name: str) -> NDArray[np.int64]:
-    nodes = as_array(values, name)
+def _read_nodes(values: object, name: str) -> NDArray[np.int64]:
+    nodes = to_numpy(values, name)
     if nodes.ndim != 1 or (nodes.size and nodes.dtype.kind not in "iu"):
         raise InputError(
-            f"{name} must be node indices in one row, but it is {nodes.dtype} of shape "
-            f"{nodes.shape}."
+            f"{name} must be node indices in one row; got {nodes.dtype} of shape {nodes.shape}."
         )
     return nodes.astype(np.int64)
 
@@ -313,3 +166,180 @@ def _mask(nodes: NDArray[np.int64], num_nodes: int) -> NDArray[np.bool_]:
     mask = np.zeros(num_nodes, dtype=np.bool_)
     mask[nodes] = True
     return mask
+
+
+def _read_record(record: object) -> dict[str, Any]:
+    """The fields of a split's JSON form; an :class:`InputError` begins with the bad field."""
+    if not isinstance(record, Mapping):
+        raise InputError(f"a split must be a JSON object; got {type(record).__name__}.")
+    fields = cast("Mapping[str, Any]", record)
+    names = ("family", "origin", "seed", *PARTS, "sha256")
+    for name in names:
+        if name not in fields:
+            raise InputError(f"{name}: the field is missing.")
+        value = fields[name]
+        if name == "seed":
+            if value is not None and type(value) is not int:
+                raise InputError(f"seed: must be an integer or null; got {value!r:.40}.")
+        elif name in PARTS:
+            _check_node_list(value, name)
+        elif not isinstance(value, str) or not value:
+            raise InputError(f"{name}: must be a non-empty string; got {value!r:.40}.")
+    return {name: fields[name] for name in names}
+
+
+def _check_node_list(value: object, name: str) -> None:
+    if not isinstance(value, list):
+        raise InputError(f"{name}: must be a list of node indices; got {value!r:.40}.")
+    for position, node in enumerate(cast("list[Any]", value)):
+        if type(node) is not int or not 0 <= node < 1 << 63:
+            raise InputError(f"{name}[{position}]: must be a node index; got {node!r:.40}.")
+
+
+@dataclass(frozen=True)
+class PartReport:
+    """One part of a split.
+
+    Attributes:
+        size: Number of nodes.
+        share: Size over the number of labelled nodes of the graph.
+        class_counts: Nodes per class.
+        absent: Classes that the graph has but this part has not.
+    """
+
+    size: int
+    share: float
+    class_counts: tuple[int, ...]
+    absent: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """What a split holds.
+
+    Attributes:
+        family: The split's family.
+        origin: Where the split comes from.
+        seed: The split's seed, if any.
+        sha256: The split's hash.
+        num_classes: Number of classes of the graph.
+        labelled: Number of labelled nodes of the graph.
+        train: The training part.
+        val: The validation part.
+        test: The test part.
+        never_evaluated: Classes that the graph has but neither validation nor test.
+        majority_class: The commonest class among the test nodes, the first one among equals; None
+            without test nodes.
+        majority_baseline: Its share of the test nodes: the test accuracy of always answering it,
+            which a model must beat; None without test nodes.
+    """
+
+    family: str
+    origin: str
+    seed: int | None
+    sha256: str
+    num_classes: int
+    labelled: int
+    train: PartReport
+    val: PartReport
+    test: PartReport
+    never_evaluated: tuple[int, ...]
+    majority_class: int | None
+    majority_baseline: float | None
+
+    @property
+    def absent(self) -> dict[str, tuple[int, ...]]:
+        """Per part, the classes that the graph has but the part has not."""
+        return {"train": self.train.absent, "val": self.val.absent, "test": self.test.absent}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as plain dictionaries, lists, numbers and strings."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
+
+
+def split_report(
+    split: Split, labels: ArrayLike | Graph, num_classes: int | None = None
+) -> SplitReport:
+    """Describe a split of a graph.
+
+    Args:
+        split: The split.
+        labels: Class per node with -1 for an unlabelled node, or a graph.
+        num_classes: Number of classes, where the labels alone do not tell.
+
+    Raises:
+        InputError: The split holds nodes that the graph has not or that have no label.
+    """
+    classes, num_classes = read_labels(labels, num_classes)
+    _check_fits(split, classes)
+    present = count_classes(classes, num_classes) > 0
+    labelled = int((classes >= 0).sum())
+    train, val, test = (
+        _describe_part(classes[getattr(split, name)], present, labelled) for name in PARTS
+    )
+    majority = int(np.argmax(test.class_counts)) if test.size else None
+    return SplitReport(
+        family=split.family,
+        origin=split.origin,
+        seed=split.seed,
+        sha256=split.sha256,
+        num_classes=num_classes,
+        labelled=labelled,
+        train=train,
+        val=val,
+        test=test,
+        never_evaluated=find_unevaluated(split, classes, num_classes),
+        majority_class=majority,
+        majority_baseline=None if majority is None else test.class_counts[majority] / test.size,
+    )
+
+
+def find_unevaluated(split: Split, labels: NDArray[np.int64], num_classes: int) -> tuple[int, ...]:
+    """List the classes that the labels hold but neither validation nor test."""
+    evaluated = labels[np.concatenate([split.val, split.test])]
+    unseen = (count_classes(labels, num_classes) > 0) & (count_classes(evaluated, num_classes) == 0)
+    return tuple(np.flatnonzero(unseen).tolist())
+
+
+def _describe_part(
+    classes: NDArray[np.int64], present: NDArray[np.bool_], labelled: int
+) -> PartReport:
+    counts = count_classes(classes, present.size)
+    return PartReport(
+        size=classes.size,
+        share=classes.size / labelled,
+        class_counts=tuple(counts.tolist()),
+        absent=tuple(np.flatnonzero(present & (counts == 0)).tolist()),
+    )
+
+
+def _check_fits(split: Split, labels: NDArray[np.int64]) -> None:
+    for name, mask in zip(PARTS, split.masks(labels.size), strict=True):
+        unlabelled = np.flatnonzero(mask & (labels < 0))
+        if unlabelled.size:
+            raise InputError(f"{name} holds node {unlabelled[0]}, which has no label.")
+
+
+def read_labels(
+    labels: ArrayLike | Graph, num_classes: int | None = None
+) -> tuple[NDArray[np.int64], int]:
+    """The labels as int64 [n], at least one of them a class, and the number of classes.
+
+    Args:
+        labels: Class per node with -1 for an unlabelled node, or a graph, which is checked already.
+        num_classes: How many classes there are. Without it a graph says so itself, and for plain
+            labels it is the highest class plus one.
+    """
+    if isinstance(labels, Graph):
+        found, num_classes = labels.labels, num_classes or labels.num_classes
+    else:
+        found = check_labels(labels)
+    if not (found >= 0).any():
+        raise InputError("no node has a label, so there is nothing to split.")
+    return found, check_class_count(found, num_classes)
+
+
+def count_classes(labels: NDArray[np.int64], num_classes: int) -> NDArray[np.int64]:
+    """Count the nodes of each class, unlabelled nodes left out."""
+    return np.bincount(labels[labels >= 0], minlength=num_classes).astype(np.int64)
