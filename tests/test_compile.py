@@ -118,10 +118,14 @@ def test_every_row_is_worked_on_once(count, cuts):
     def work(first, end):
         done[first:end] += 1
 
+    def work_on(first, end, rows):
+        rows[first:end] += 1
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_compile, "thread_count", lambda: count)
         over_blocks(blocks, work)
-    assert done.tolist() == [1] * 40
+        over_blocks(blocks, work_on, done)
+    assert done.tolist() == [2] * 40
 
 
 def test_an_error_in_the_work_is_raised(threads):
@@ -156,6 +160,17 @@ def test_the_thread_count_is_that_of_numba():
     finally:
         numba.set_num_threads(default)
     assert thread_count() == default
+
+
+def test_no_more_threads_than_torch_may_use():
+    import torch
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        assert thread_count() == 1
+    finally:
+        torch.set_num_threads(before)
 
 
 def _sum_of_squares(values):

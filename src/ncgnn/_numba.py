@@ -1,4 +1,4 @@
-"""A typed door to numba: compiled, cached on disk, and without the interpreter lock.
+"""Compiled code on all threads: a typed door to numba, cached on disk, without interpreter lock.
 
 Floating-point results must not depend on the machine's mood, so ``fastmath`` is never used.
 """
@@ -10,7 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, cast
 
 import numba
 import numpy as np
@@ -21,25 +21,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
+Arrays = TypeVarTuple("Arrays")
 
 
 def compiled(function: Function) -> Function:
     """Compile a function for one thread; other compiled functions may call it."""
-    return cast("Function", _cached(function))
-
-
-def _cached(function: Any) -> Any:
-    """Compile with a cache on disk, or without one where there is no place to write it."""
+    untyped = cast("Any", numba)
     try:
-        return numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:
-        return numba.njit(nogil=True)(function)
+        return untyped.njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # there is no place on disk to write the cache to
+        return untyped.njit(nogil=True)(function)
 
 
 def thread_count() -> int:
-    """How many threads the parallel loops of this process use."""
+    """How many threads the parallel loops of this process use: never more than torch may."""
     _start_numba()
-    return int(numba.get_num_threads())
+    count, torch = int(numba.get_num_threads()), sys.modules.get("torch")
+    return count if torch is None else min(count, torch.get_num_threads())
 
 
 def use_threads(count: int) -> None:
@@ -96,24 +94,30 @@ def even_blocks(rows: int, least_rows: int = 1 << 15) -> NDArray[np.int64]:
     return np.linspace(0, rows, parts + 1).astype(np.int64)
 
 
-def over_blocks(blocks: NDArray[np.int64], work: Callable[[int, int], None]) -> None:
-    """Call ``work(first_row, end_row)`` for every block, on all threads.
+def over_blocks(
+    blocks: NDArray[Any], work: Callable[[int, int, *Arrays], None], *arrays: *Arrays
+) -> None:
+    """Call ``work(first_row, end_row, *arrays)`` for every block, on all threads.
 
     The work must be compiled code, which runs without the interpreter lock. The calling thread
-    takes blocks like the others, and whoever is free takes the next one. Unlike OpenMP, this
-    neither competes with torch's threads for cores while idle nor breaks in forked processes.
+    takes blocks like the others, and whoever is free takes the next one: a thread that has to wait
+    for a busy core does not hold up the rest. Unlike OpenMP, this neither competes with torch's
+    threads for cores while idle nor breaks in forked processes.
     """
     spans = list(pairwise(blocks.tolist()))
-    threads = min(thread_count(), len(spans))
+    threads = min(thread_count(), len(spans)) if len(spans) > 1 else 1
+    if threads == 1:
+        for first, end in spans:
+            work(first, end, *arrays)
+        return
     waiting = iter(spans)
 
     def take_blocks() -> None:
         for first, end in waiting:
-            work(first, end)
+            work(first, end, *arrays)
 
-    helpers = [
-        thread_pool(os.getpid(), threads - 1).submit(take_blocks) for _ in range(threads - 1)
-    ]
+    pool = _thread_pool(os.getpid(), threads - 1)
+    helpers = [pool.submit(take_blocks) for _ in range(threads - 1)]
     try:
         take_blocks()
     finally:
@@ -125,6 +129,6 @@ def over_blocks(blocks: NDArray[np.int64], work: Callable[[int, int], None]) -> 
 
 
 @cache
-def thread_pool(process: int, threads: int) -> ThreadPoolExecutor:
+def _thread_pool(process: int, threads: int) -> ThreadPoolExecutor:
     """Threads that are kept; a forked process gets its own, as it does not inherit any."""
     return ThreadPoolExecutor(threads, thread_name_prefix=f"ncgnn-{process}")

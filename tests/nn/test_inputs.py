@@ -13,7 +13,7 @@ from ncgnn.errors import InputError
 from ncgnn.graph import Graph
 from ncgnn.nn.inputs import SPARSE_COST, GraphInputs, cost, select_rows
 from ncgnn.sparse.matrix import ConstantSparse
-from ncgnn.sparse.normalize import gcn_normalised
+from ncgnn.sparse.normalize import gcn_normalize
 
 
 def with_features(features):
@@ -90,7 +90,7 @@ def test_rows_of_the_adjacency_are_targets_and_loops_are_left_out(directed, loop
 def test_propagated_features_are_the_product(sparse):
     drawn = drawn_graph(2, sparse=sparse)
     inputs = drawn.inputs()
-    operator = gcn_normalised(inputs.adjacency)
+    operator = gcn_normalize(inputs.adjacency)
     product = inputs.propagated(operator, uses=10)
     assert product is inputs.propagated(operator, uses=10)
     dense = product.to_dense() if isinstance(product, ConstantSparse) else product

@@ -6,7 +6,7 @@ import pytest
 import torch
 from drawn_graphs import drawn_graph
 
-from ncgnn.sparse.normalize import gcn_normalised, masked_adjacency, or_itself, rows_or_itself
+from ncgnn.sparse.normalize import gcn_normalize, masked_adjacency, or_itself, rows_or_itself
 
 graphs = pytest.mark.parametrize(
     ("seed", "directed"), [(seed, directed) for seed in range(3) for directed in (True, False)]
@@ -42,7 +42,7 @@ def test_masked_adjacency_keeps_its_diagonal(seed, directed, looped):
 
 @graphs
 def test_or_itself_is_the_block_and_the_identity(seed, directed):
-    operator = gcn_normalised(drawn_graph(seed, directed=directed).inputs().adjacency)
+    operator = gcn_normalize(drawn_graph(seed, directed=directed).inputs().adjacency)
     S = operator.to_dense()
     for mask in masks(len(S)):
         M = torch.diag(mask.double())
@@ -53,7 +53,7 @@ def test_or_itself_is_the_block_and_the_identity(seed, directed):
 
 @graphs
 def test_products_and_transposes_with_masked_matrices(seed, directed):
-    operator = gcn_normalised(drawn_graph(seed, directed=directed).inputs().adjacency)
+    operator = gcn_normalize(drawn_graph(seed, directed=directed).inputs().adjacency)
     x = torch.randn(operator.shape[0], 3, dtype=torch.float64)
     for mask in masks(operator.shape[0]):
         for matrix in (

@@ -10,14 +10,14 @@ import torch
 from drawn_graphs import drawn_graph
 
 from ncgnn.nn.products import SharedProducts, Term
-from ncgnn.sparse.normalize import gcn_normalised
+from ncgnn.sparse.normalize import gcn_normalize
 
 
 def terms():
     for sparse in (True, False):
         inputs = drawn_graph(1, sparse=sparse).inputs()
         yield Term(inputs.features), inputs.dense_features
-        operator = gcn_normalised(inputs.adjacency)
+        operator = gcn_normalize(inputs.adjacency)
         yield Term(inputs.features, operator), operator.to_dense() @ inputs.dense_features
 
 

@@ -47,7 +47,7 @@ from ncgnn.nn.grouping import GroupingRule, Guidance, ThresholdKind
 from ncgnn.nn.inputs import as_inputs, checked_nodes
 from ncgnn.nn.products import Term, product
 from ncgnn.nn.separated.channels import Separation
-from ncgnn.sparse import ConstantSparse, gcn_normalised, row_normalised
+from ncgnn.sparse import ConstantSparse, gcn_normalize, row_normalize
 
 if TYPE_CHECKING:
     from ncgnn.graph import GraphLike
@@ -377,7 +377,7 @@ def gcn_operator(
 
     def make() -> ConstantSparse:
         adjacency = inputs.undirected_adjacency if undirected else inputs.adjacency
-        return gcn_normalised(adjacency, self_loops=self_loops)
+        return gcn_normalize(adjacency, self_loops=self_loops)
 
     undirected = undirected and inputs.undirected_adjacency is not inputs.adjacency
     return inputs.kept(("gcn", self_loops, undirected), make)
@@ -390,7 +390,7 @@ def mean_operator(
 
     def make() -> ConstantSparse:
         adjacency = inputs.undirected_adjacency if undirected else inputs.adjacency
-        return row_normalised(adjacency, self_loops=self_loops)
+        return row_normalize(adjacency, self_loops=self_loops)
 
     undirected = undirected and inputs.undirected_adjacency is not inputs.adjacency
     return inputs.kept(("mean", self_loops, undirected), make)

@@ -23,8 +23,7 @@ from torch.nn.functional import leaky_relu
 
 from ncgnn._numba import compiled, even_blocks, over_blocks
 from ncgnn.errors import InputError
-from ncgnn.sparse import edge_softmax, gather_columns, gather_rows, weighted_matmul
-from ncgnn.sparse._backend import empty
+from ncgnn.sparse import edge_softmax, empty, gather_columns, gather_rows, weighted_matmul
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

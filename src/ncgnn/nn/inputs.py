@@ -10,7 +10,7 @@ import torch
 
 from ncgnn.errors import InputError
 from ncgnn.graph import as_graph
-from ncgnn.sparse import ConstantSparse, sparse_product, with_self_loops
+from ncgnn.sparse import ConstantSparse, add_self_loops, sparse_product
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -97,7 +97,7 @@ class GraphInputs:
     @cached_property
     def looped_adjacency(self) -> ConstantSparse:
         """The adjacency with a self-loop on every node."""
-        return with_self_loops(self.adjacency)
+        return add_self_loops(self.adjacency)
 
     @cached_property
     def dense_features(self) -> torch.Tensor:

@@ -12,23 +12,22 @@ On the CPU the compiled kernels use as many threads as torch does, and sum every
 order: the same input gives the same bits.
 """
 
+from ncgnn.sparse._backend import empty
 from ncgnn.sparse.matrix import ConstantSparse, SparsePattern
 from ncgnn.sparse.normalize import (
-    gcn_normalised,
+    add_self_loops,
+    gcn_normalize,
     masked_adjacency,
     or_itself,
-    row_normalised,
+    row_normalize,
     rows_or_itself,
-    with_self_loops,
 )
 from ncgnn.sparse.ops import (
-    chain_costs,
     edge_softmax,
     gather_columns,
     gather_rows,
     row_sum,
     sampled_dot,
-    sparse_dense_chain,
     sparse_product,
     weighted_matmul,
 )
@@ -36,19 +35,18 @@ from ncgnn.sparse.ops import (
 __all__ = [
     "ConstantSparse",
     "SparsePattern",
-    "chain_costs",
+    "add_self_loops",
     "edge_softmax",
+    "empty",
     "gather_columns",
     "gather_rows",
-    "gcn_normalised",
+    "gcn_normalize",
     "masked_adjacency",
     "or_itself",
-    "row_normalised",
+    "row_normalize",
     "row_sum",
     "rows_or_itself",
     "sampled_dot",
-    "sparse_dense_chain",
     "sparse_product",
     "weighted_matmul",
-    "with_self_loops",
 ]

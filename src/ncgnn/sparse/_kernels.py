@@ -1,27 +1,9 @@
-"""Compiled reductions over the entries of each row: sum, softmax and its gradient.
-
-All arrays of entries are [nnz, heads]. As in the products, a row is summed in one fixed order.
-Positions are unsigned: they cannot count from the end, which spares a test at every access.
-
-Compiled dot products of dense rows, sampled at the entries of a sparse pattern.
-
-One dot product is a chain of dependent additions, so several are computed side by side: the
-processor overlaps them without any change to the order of one sum.
-
-Compiled row loops of the sparse product with few columns.
-
-A few columns of the result fit into registers, so each entry is one load and one multiply-add per
-column: no loop over columns, which costs more than the work when it is short. Positions are
-unsigned: they cannot count from the end, which spares a test at every access.
-
-Compiled operations on patterns: grouping, symmetry and selection.
-
-A selection carries a payload along, one number for each entry: its value or its position.
-
-Compiled row loops of the sparse products.
+"""Compiled row loops of the sparse operations.
 
 A kernel works on the rows ``first .. last - 1``, so that threads can share the rows out. A row is
 always summed in the same order: the result is the same bit for bit on any number of threads.
+Positions are unsigned where they can be: they cannot count from the end, which spares a test at
+every access.
 """
 
 from __future__ import annotations

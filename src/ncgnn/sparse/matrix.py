@@ -1,111 +1,41 @@
-"""A constant sparse matrix, as graph operators and sparse features are.
+"""Sparse matrices in CSR form: where entries are, and constant matrices.
 
-Row pointers and columns from checked CSR parts or from lists of entries.
-
-Where a sparse matrix has entries, without saying which.
-
-Selecting rows and columns of a pattern, with a payload: one number for each entry.
-
-Every function returns the new pattern and its payload. Rows follow the order of the index. Within
-a row the entries keep their order, so columns stay ascending when the index is ascending (as a
-mask is). A position may be selected several times.
+Selections of rows and columns follow the order of their index. Within a row the entries keep their
+order, so columns stay ascending when the index is ascending (as a mask is). A position may be
+selected several times.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 
 from ncgnn.errors import InputError
+from ncgnn.graph import check_csr, check_edges, check_nodes, to_numpy
 from ncgnn.sparse._backend import (
     BLOCKS,
-    constant_matmul,
+    Product,
+    add_up_transposed,
+    adds_up_transposed,
     empty,
     path_for,
     row_sums,
     torch_csr,
-    transposed_matmul,
 )
 from ncgnn.sparse._kernels import copy_rows, filter_rows, group, is_symmetric, row_pointer
-from ncgnn.sparse.checks import (
-    as_index,
-    as_integers,
-    as_shape,
-    as_values,
-    check_float,
-    check_range,
-    index_dtype,
-)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
-    from ncgnn.sparse.checks import ArrayLike
-
-
-def checked_csr(
-    indptr: ArrayLike, indices: ArrayLike, shape: tuple[int, int]
-) -> tuple[torch.Tensor, torch.Tensor, tuple[int, int]]:
-    """Own copies of CSR parts that are known to be consistent: the kernels do not look again."""
-    m, n = as_shape(shape)
-    crow, col = as_integers(indptr, "indptr"), as_integers(indices, "indices")
-    if crow.device != col.device:
-        raise InputError(f"indptr is on {crow.device}, but indices are on {col.device}.")
-    if crow.shape[0] != m + 1:
-        raise InputError(f"indptr must have {m + 1} entries for {m} rows, not {crow.shape[0]}.")
-    if int(crow[0]) != 0 or int(crow[-1]) != col.shape[0] or bool((crow.diff() < 0).any()):
-        raise InputError(
-            f"indptr must rise from 0 to the number of indices ({col.shape[0]}) without falling."
-        )
-    check_range(col, "indices", n)
-    dtype = index_dtype(n, m, col.shape[0])
-    return crow.to(dtype, copy=True).contiguous(), col.to(dtype, copy=True).contiguous(), (m, n)
-
-
-def checked_edge_index(edge_index: ArrayLike, num_nodes: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The targets and the sources of edges, int64 and in range."""
-    as_shape((num_nodes, num_nodes), "num_nodes")
-    edges = as_integers(edge_index, "edge_index", dimensions=2).to(torch.int64)
-    if edges.shape[0] != 2:
-        raise InputError(f"edge_index must have shape [2, E], not {list(edges.shape)}.")
-    check_range(edges, "edge_index", num_nodes)
-    return edges[1], edges[0]
-
-
-def merged_entries(
-    rows: torch.Tensor, cols: torch.Tensor, shape: tuple[int, int]
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """CSR parts with ascending columns and one entry per place, and where each entry went."""
-    m, n = shape
-    keys, order = torch.sort(rows * n + cols, stable=True)
-    fresh = torch.ones_like(keys, dtype=torch.bool)
-    fresh[1:] = keys[1:] != keys[:-1]
-    kept = keys[fresh]
-    place = torch.empty_like(order)
-    place[order] = fresh.cumsum(0) - 1
-    # Row i begins at the first key that is not below i·n.
-    first_keys = torch.arange(m + 1, device=keys.device) * n
-    dtype = index_dtype(n, m, kept.shape[0])
-    crow = torch.searchsorted(kept, first_keys).to(dtype)
-    return crow, (kept % max(n, 1)).to(dtype), place
-
-
-def grouped(keys: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Positions of every key 0 .. size - 1: ``order[starts[k] : starts[k + 1]]``, ascending."""
-    dtype = index_dtype(size, keys.shape[0])
-    if path_for(keys.device) == "compiled":
-        starts = torch.empty(size + 1, dtype=dtype)
-        order = torch.empty(keys.shape[0], dtype=dtype)
-        group(keys.numpy(), starts.numpy(), order.numpy())
-        return starts, order
-    ordered, order = torch.sort(keys, stable=True)
-    bounds = torch.arange(size + 1, device=keys.device, dtype=keys.dtype)
-    return torch.searchsorted(ordered, bounds).to(dtype), order.to(dtype)
+    ArrayLike = torch.Tensor | NDArray[Any] | Sequence[int] | Sequence[float] | Sequence[bool]
+    Parts = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,7 +63,17 @@ class SparsePattern:
         cls, indptr: ArrayLike, indices: ArrayLike, *, shape: tuple[int, int]
     ) -> SparsePattern:
         """Copy CSR parts. Unsorted columns and repeated entries are kept as they are."""
-        return cls(*checked_csr(indptr, indices, shape))
+        m, n = _check_shape(shape)
+        rows = check_csr(to_numpy(indptr, "indptr"), to_numpy(indices, "indices"), n)
+        if rows != m:
+            raise InputError(f"indptr must have {m + 1} entries for {m} rows, not {rows + 1}.")
+        crow, col = _as_tensor(indptr, "indptr"), _as_tensor(indices, "indices")
+        if crow.device != col.device:
+            raise InputError(f"indptr is on {crow.device}, but indices are on {col.device}.")
+        dtype = _index_dtype(n, m, col.shape[0])
+        # Copies of their own, because the kernels trust them and do not look again.
+        crow, col = (part.to(dtype, copy=True).contiguous() for part in (crow, col))
+        return cls(crow, col, (m, n))
 
     @classmethod
     def from_edge_index(cls, edge_index: ArrayLike, num_nodes: int) -> SparsePattern:
@@ -141,12 +81,9 @@ class SparsePattern:
 
         The values of entries must follow :attr:`edge_index` of the result, not the argument.
         """
-        rows, cols = checked_edge_index(edge_index, num_nodes)
-        shape = (int(num_nodes), int(num_nodes))
-        crow, col, _ = merged_entries(rows, cols, shape)
-        return cls(crow, col, shape)
+        return _merge_edges(edge_index, num_nodes)[0]
 
-    @property
+    @cached_property
     def nnz(self) -> int:
         """The number of entries."""
         return int(self.col.shape[0])
@@ -164,9 +101,9 @@ class SparsePattern:
     @cached_property
     def row(self) -> torch.Tensor:
         """The row of each entry [nnz]; made and kept when it is first asked for."""
-        return self._entry_rows()
+        return self._make_rows()
 
-    def _entry_rows(self) -> torch.Tensor:
+    def _make_rows(self) -> torch.Tensor:
         rows = torch.arange(self.shape[0], device=self.device, dtype=self.col.dtype)
         return torch.repeat_interleave(rows, self.row_counts, output_size=self.nnz)
 
@@ -183,9 +120,9 @@ class SparsePattern:
         first asked for; a symmetric pattern is its own transpose and stores the permutation only.
         """
         m, n = self.shape
-        starts, permutation = grouped(self.col, n)
+        starts, permutation = _group(self.col, n)
         crow = starts.to(self.col.dtype)
-        col = self._entry_rows().index_select(0, permutation)
+        col = self._make_rows().index_select(0, permutation)
         if m == n and torch.equal(crow, self.crow) and torch.equal(col, self.col):
             return self, permutation
         return SparsePattern(crow, col, (n, m)), permutation
@@ -206,121 +143,6 @@ class SparsePattern:
 
     def __repr__(self) -> str:
         return f"SparsePattern(shape={self.shape}, nnz={self.nnz}, device={self.device})"
-
-
-if TYPE_CHECKING:
-    Parts = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-    Selected = tuple[SparsePattern, torch.Tensor]
-
-
-def rows_of(pattern: SparsePattern, payload: torch.Tensor, index: ArrayLike) -> Selected:
-    """The rows at some positions, or where a mask is true."""
-    rows = as_index(index, "index", pattern.shape[0], pattern.device)
-    select = _compiled_rows if path_for(pattern.device) == "compiled" else _torch_rows
-    return _selected(select(pattern, payload, rows), (rows.shape[0], pattern.shape[1]))
-
-
-def columns_of(pattern: SparsePattern, payload: torch.Tensor, index: ArrayLike) -> Selected:
-    """The columns at some positions, or where a mask is true."""
-    cols = as_index(index, "index", pattern.shape[1], pattern.device)
-    return _block(pattern, payload, torch.arange(pattern.shape[0], device=cols.device), cols)
-
-
-def block_of(
-    pattern: SparsePattern, payload: torch.Tensor, rows: ArrayLike, cols: ArrayLike
-) -> Selected:
-    """The entries in some rows and some columns."""
-    m, n = pattern.shape
-    kept_rows = as_index(rows, "rows", m, pattern.device)
-    return _block(pattern, payload, kept_rows, as_index(cols, "cols", n, pattern.device))
-
-
-def _block(
-    pattern: SparsePattern, payload: torch.Tensor, rows: torch.Tensor, cols: torch.Tensor
-) -> Selected:
-    shape = (rows.shape[0], cols.shape[0])
-    if path_for(pattern.device) == "compiled":
-        index, place = cols.numpy(), np.full(pattern.shape[1], -1, pattern.col.numpy().dtype)
-        positions = np.arange(index.shape[0], dtype=place.dtype)
-        place[index] = positions
-        if np.array_equal(place[index], positions):
-            return _selected(_compiled_block(pattern, payload, rows, place), shape)
-    return _selected(_torch_block(pattern, payload, rows, cols), shape)
-
-
-def _compiled_rows(pattern: SparsePattern, payload: torch.Tensor, rows: torch.Tensor) -> Parts:
-    crow = _compiled_pointer(pattern, rows)
-    total = int(crow[-1])
-    col, new_payload = empty((total,), pattern.col), empty((total,), payload)
-    arrays = (pattern.crow, pattern.col, payload, rows, crow, col, new_payload)
-    copy_rows(*(array.numpy() for array in arrays))
-    return crow, col, new_payload
-
-
-def _compiled_block(
-    pattern: SparsePattern, payload: torch.Tensor, rows: torch.Tensor, place: NDArray[Any]
-) -> Parts:
-    crow = _compiled_pointer(pattern, rows)
-    room = int(crow[-1]) + 1
-    col, new_payload = empty((room,), pattern.col), empty((room,), payload)
-    filter_rows(
-        pattern.crow.numpy(),
-        pattern.col.numpy(),
-        payload.numpy(),
-        rows.numpy(),
-        place,
-        crow.numpy(),
-        col.numpy(),
-        new_payload.numpy(),
-    )
-    total = int(crow[-1])
-    return crow, _trimmed(col, total), _trimmed(new_payload, total)
-
-
-def _trimmed(array: torch.Tensor, total: int) -> torch.Tensor:
-    return torch.from_numpy(array.numpy()[:total].copy())
-
-
-def _compiled_pointer(pattern: SparsePattern, rows: torch.Tensor) -> torch.Tensor:
-    crow = torch.empty(rows.shape[0] + 1, dtype=torch.int64)
-    row_pointer(pattern.crow.numpy(), rows.numpy(), crow.numpy())
-    return crow
-
-
-def _torch_rows(pattern: SparsePattern, payload: torch.Tensor, rows: torch.Tensor) -> Parts:
-    crow = _pointer(pattern.row_counts.index_select(0, rows))
-    total = int(crow[-1])
-    shift = pattern.crow.index_select(0, rows) - crow[:-1]
-    entries = torch.repeat_interleave(shift, crow.diff(), output_size=total)
-    entries += torch.arange(total, device=pattern.device)
-    return crow, pattern.col.index_select(0, entries), payload.index_select(0, entries)
-
-
-def _torch_block(
-    pattern: SparsePattern, payload: torch.Tensor, rows: torch.Tensor, cols: torch.Tensor
-) -> Parts:
-    starts, order = grouped(cols, pattern.shape[1])
-    crow, col, row_payload = _torch_rows(pattern, payload, rows)
-    copies = starts.diff().index_select(0, col)
-    ends = _pointer(copies)
-    # Position of each copy among the copies of its column.
-    first = starts.index_select(0, col).to(torch.int64) - ends[:-1]
-    places = torch.repeat_interleave(first, copies)
-    places += torch.arange(places.shape[0], device=places.device)
-    new_payload = torch.repeat_interleave(row_payload, copies)
-    return ends.index_select(0, crow), order.index_select(0, places), new_payload
-
-
-def _pointer(counts: torch.Tensor) -> torch.Tensor:
-    pointer = torch.zeros(counts.shape[0] + 1, dtype=torch.int64, device=counts.device)
-    torch.cumsum(counts, 0, out=pointer[1:])
-    return pointer
-
-
-def _selected(parts: Parts, shape: tuple[int, int]) -> Selected:
-    crow, col, payload = parts
-    dtype = index_dtype(*shape, col.shape[0])
-    return SparsePattern(crow.to(dtype), col.to(dtype), shape), payload
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -366,7 +188,7 @@ class ConstantSparse:
         pattern = SparsePattern.from_csr(indptr, indices, shape=shape)
         if values is None:
             return cls(pattern, torch.ones(pattern.nnz, device=pattern.device))
-        checked = as_values(values, "values", pattern.nnz)
+        checked = _as_values(values, "values", pattern.nnz)
         return cls(pattern, checked.to(pattern.device, copy=True).contiguous())
 
     @classmethod
@@ -387,45 +209,57 @@ class ConstantSparse:
         flows into each node. Repeated edges become one entry: the sum of their ``values``, or 1
         where there are none.
         """
-        rows, cols = checked_edge_index(edge_index, num_nodes)
-        shape = (int(num_nodes), int(num_nodes))
-        crow, col, place = merged_entries(rows, cols, shape)
-        pattern = SparsePattern(crow, col, shape)
+        pattern, place = _merge_edges(edge_index, num_nodes)
         if values is None:
             return cls(pattern, torch.ones(pattern.nnz, device=pattern.device))
-        given = as_values(values, "values", rows.shape[0]).to(pattern.device)
+        given = _as_values(values, "values", place.shape[0]).to(pattern.device)
         return cls(pattern, given.new_zeros(pattern.nnz).index_add_(0, place, given))
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """(m, n)."""
         return self.pattern.shape
 
-    @property
+    @cached_property
     def nnz(self) -> int:
         """The number of stored entries."""
         return self.pattern.nnz
 
-    @property
+    @cached_property
     def dtype(self) -> torch.dtype:
         """The type of the entries."""
         return self.values.dtype
 
-    @property
+    @cached_property
     def device(self) -> torch.device:
         """Where the matrix is stored."""
         return self.values.device
 
-    def matmul(self, dense: torch.Tensor) -> torch.Tensor:
-        """A·X for X [n], [n, d] or [n, ..., d]; the gradient of X is Aᵀ·G."""
-        return constant_matmul(self, dense)
-
     def __matmul__(self, dense: torch.Tensor) -> torch.Tensor:
-        return constant_matmul(self, dense)
+        """A·X for X [n], [n, d] or [n, ..., d]; the gradient of X is Aᵀ·G."""
+        check_match(dense, "dense", self.dtype, self.device)
+        m, n = self.shape
+        if dense.dim() == 0 or dense.shape[0] != n:
+            raise InputError(
+                f"dense must have {n} rows for a matrix of shape {[m, n]}, but its shape is "
+                f"{list(dense.shape)}."
+            )
+        flat = dense if dense.dim() == 2 else dense.reshape(n, dense.shape[1:].numel())
+        out = cast("torch.Tensor", Product.apply(self.pattern, self.values, flat, self))
+        return out if dense.dim() == 2 else out.reshape(m, *dense.shape[1:])
 
     def t_matmul(self, dense: torch.Tensor) -> torch.Tensor:
         """Aᵀ·X for X [m, d], without making the transpose where rows hold many entries."""
-        return transposed_matmul(self, dense)
+        check_match(dense, "dense", self.dtype, self.device)
+        differentiable = dense.requires_grad and torch.is_grad_enabled()
+        if dense.dim() != 2 or differentiable or not adds_up_transposed(self.pattern, dense):
+            return self.t() @ dense
+        if dense.shape[0] != self.shape[0]:
+            raise InputError(
+                f"dense must have {self.shape[0]} rows for the transpose of a matrix of shape "
+                f"{list(self.shape)}, but its shape is {list(dense.shape)}."
+            )
+        return add_up_transposed(self.pattern, self.values, dense.detach())
 
     @cached_property
     def _transpose(self) -> ConstantSparse:
@@ -459,11 +293,11 @@ class ConstantSparse:
         """
         factors: list[torch.Tensor] = []
         if rows is not None:
-            left = as_values(rows, "rows", self.shape[0]).to(self.values)
+            left = _as_values(rows, "rows", self.shape[0]).to(self.values)
             counts = self.pattern.row_counts
             factors.append(torch.repeat_interleave(left, counts, output_size=self.nnz))
         if cols is not None:
-            right = as_values(cols, "cols", self.shape[1]).to(self.values)
+            right = _as_values(cols, "cols", self.shape[1]).to(self.values)
             factors.append(right.index_select(0, self.pattern.col))
         if not factors:
             return self
@@ -486,15 +320,19 @@ class ConstantSparse:
 
     def rows(self, index: ArrayLike) -> ConstantSparse:
         """The matrix A[index], for positions in any order or a mask [m]."""
-        return ConstantSparse(*rows_of(self.pattern, self.values, index))
+        rows = _as_index(index, "index", self.shape[0], self.device)
+        select = _select_rows if path_for(self.device) == "compiled" else _select_rows_by_torch
+        return _assemble(select(self, rows), (rows.shape[0], self.shape[1]))
 
     def columns(self, index: ArrayLike) -> ConstantSparse:
         """The matrix A[:, index], for positions in any order or a mask [n]."""
-        return ConstantSparse(*columns_of(self.pattern, self.values, index))
+        cols = _as_index(index, "index", self.shape[1], self.device)
+        return _select_block(self, torch.arange(self.shape[0], device=cols.device), cols)
 
     def block(self, rows: ArrayLike, cols: ArrayLike) -> ConstantSparse:
         """The matrix A[rows][:, cols], for positions in any order or masks."""
-        return ConstantSparse(*block_of(self.pattern, self.values, rows, cols))
+        kept = _as_index(rows, "rows", self.shape[0], self.device)
+        return _select_block(self, kept, _as_index(cols, "cols", self.shape[1], self.device))
 
     def to(
         self,
@@ -532,3 +370,203 @@ class ConstantSparse:
             f"ConstantSparse(shape={self.shape}, nnz={self.nnz}, dtype={self.dtype}, "
             f"device={self.device})"
         )
+
+
+def merge_entries(
+    rows: torch.Tensor, cols: torch.Tensor, shape: tuple[int, int]
+) -> tuple[SparsePattern, torch.Tensor]:
+    """A pattern with ascending columns and one entry per place, and where each entry went."""
+    m, n = shape
+    keys, order = torch.sort(rows * n + cols, stable=True)
+    fresh = torch.ones_like(keys, dtype=torch.bool)
+    fresh[1:] = keys[1:] != keys[:-1]
+    kept = keys[fresh]
+    place = torch.empty_like(order)
+    place[order] = fresh.cumsum(0) - 1
+    # Row i begins at the first key that is not below i·n.
+    first_keys = torch.arange(m + 1, device=keys.device) * n
+    dtype = _index_dtype(n, m, kept.shape[0])
+    crow = torch.searchsorted(kept, first_keys).to(dtype)
+    return SparsePattern(crow, (kept % max(n, 1)).to(dtype), shape), place
+
+
+def _merge_edges(edge_index: ArrayLike, num_nodes: int) -> tuple[SparsePattern, torch.Tensor]:
+    """The pattern of edges, and the entry of each edge."""
+    shape = _check_shape((num_nodes, num_nodes), "num_nodes")
+    check_nodes(check_edges(edge_index), "edge_index", num_nodes)
+    edges = _as_tensor(edge_index, "edge_index").to(torch.int64)
+    return merge_entries(edges[1], edges[0], shape)
+
+
+def _group(keys: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Positions of every key 0 .. size - 1: ``order[starts[k] : starts[k + 1]]``, ascending."""
+    dtype = _index_dtype(size, keys.shape[0])
+    if path_for(keys.device) == "compiled":
+        starts = torch.empty(size + 1, dtype=dtype)
+        order = torch.empty(keys.shape[0], dtype=dtype)
+        group(keys.numpy(), starts.numpy(), order.numpy())
+        return starts, order
+    ordered, order = torch.sort(keys, stable=True)
+    bounds = torch.arange(size + 1, device=keys.device, dtype=keys.dtype)
+    return torch.searchsorted(ordered, bounds).to(dtype), order.to(dtype)
+
+
+def _select_rows(matrix: ConstantSparse, rows: torch.Tensor) -> Parts:
+    pattern, crow = matrix.pattern, _select_row_pointer(matrix, rows)
+    total = int(crow[-1])
+    col, values = empty((total,), pattern.col), empty((total,), matrix.values)
+    arrays = (pattern.crow, pattern.col, matrix.values, rows, crow, col, values)
+    copy_rows(*(array.numpy() for array in arrays))
+    return crow, col, values
+
+
+def _select_row_pointer(matrix: ConstantSparse, rows: torch.Tensor) -> torch.Tensor:
+    crow = torch.empty(rows.shape[0] + 1, dtype=torch.int64)
+    row_pointer(matrix.pattern.crow.numpy(), rows.numpy(), crow.numpy())
+    return crow
+
+
+def _select_block(matrix: ConstantSparse, rows: torch.Tensor, cols: torch.Tensor) -> ConstantSparse:
+    shape = (rows.shape[0], cols.shape[0])
+    if path_for(matrix.device) == "compiled":
+        index = cols.numpy()
+        place = np.full(matrix.shape[1], -1, matrix.pattern.col.numpy().dtype)
+        positions = np.arange(index.shape[0], dtype=place.dtype)
+        place[index] = positions
+        if np.array_equal(place[index], positions):  # no column is selected twice
+            return _assemble(_filter_rows(matrix, rows, place), shape)
+    return _assemble(_select_block_by_torch(matrix, rows, cols), shape)
+
+
+def _filter_rows(matrix: ConstantSparse, rows: torch.Tensor, place: NDArray[Any]) -> Parts:
+    pattern, crow = matrix.pattern, _select_row_pointer(matrix, rows)
+    room = int(crow[-1]) + 1
+    col, values = empty((room,), pattern.col), empty((room,), matrix.values)
+    filter_rows(
+        pattern.crow.numpy(),
+        pattern.col.numpy(),
+        matrix.values.numpy(),
+        rows.numpy(),
+        place,
+        crow.numpy(),
+        col.numpy(),
+        values.numpy(),
+    )
+    total = int(crow[-1])
+    col, values = (torch.from_numpy(part.numpy()[:total].copy()) for part in (col, values))
+    return crow, col, values
+
+
+def _select_rows_by_torch(matrix: ConstantSparse, rows: torch.Tensor) -> Parts:
+    pattern = matrix.pattern
+    crow = _pointer(pattern.row_counts.index_select(0, rows))
+    total = int(crow[-1])
+    shift = pattern.crow.index_select(0, rows) - crow[:-1]
+    entries = torch.repeat_interleave(shift, crow.diff(), output_size=total)
+    entries += torch.arange(total, device=pattern.device)
+    return crow, pattern.col.index_select(0, entries), matrix.values.index_select(0, entries)
+
+
+def _select_block_by_torch(matrix: ConstantSparse, rows: torch.Tensor, cols: torch.Tensor) -> Parts:
+    starts, order = _group(cols, matrix.shape[1])
+    crow, col, row_values = _select_rows_by_torch(matrix, rows)
+    copies = starts.diff().index_select(0, col)
+    ends = _pointer(copies)
+    # Position of each copy among the copies of its column.
+    first = starts.index_select(0, col).to(torch.int64) - ends[:-1]
+    places = torch.repeat_interleave(first, copies)
+    places += torch.arange(places.shape[0], device=places.device)
+    values = torch.repeat_interleave(row_values, copies)
+    return ends.index_select(0, crow), order.index_select(0, places), values
+
+
+def _pointer(counts: torch.Tensor) -> torch.Tensor:
+    pointer = torch.zeros(counts.shape[0] + 1, dtype=torch.int64, device=counts.device)
+    torch.cumsum(counts, 0, out=pointer[1:])
+    return pointer
+
+
+def _assemble(parts: Parts, shape: tuple[int, int]) -> ConstantSparse:
+    crow, col, values = parts
+    dtype = _index_dtype(*shape, col.shape[0])
+    return ConstantSparse(SparsePattern(crow.to(dtype), col.to(dtype), shape), values)
+
+
+def _as_tensor(array: ArrayLike, name: str) -> torch.Tensor:
+    """A detached tensor of an array; it may share its memory."""
+    if isinstance(array, torch.Tensor):
+        return array.detach()
+    plain = np.asarray(array)
+    if plain.dtype.kind not in "biuf":
+        raise InputError(f"{name} must hold numbers, not {plain.dtype}.")
+    if not plain.flags.writeable or not plain.dtype.isnative or plain.dtype.kind == "u":
+        # torch warns about read-only memory and knows neither foreign byte orders nor all
+        # unsigned types.
+        signed = np.dtype(np.int64) if plain.dtype.kind == "u" else plain.dtype.newbyteorder("=")
+        plain = plain.astype(signed)
+    return torch.from_numpy(np.ascontiguousarray(plain))
+
+
+def _as_values(array: ArrayLike, name: str, size: int) -> torch.Tensor:
+    """A float vector of a given size; integers and booleans become float32."""
+    tensor = _as_tensor(array, name)
+    if isinstance(array, torch.Tensor) and array.requires_grad:
+        raise InputError(f"{name} requires a gradient; use weighted_matmul for trainable values.")
+    if tensor.dim() != 1 or tensor.shape[0] != size:
+        raise InputError(f"{name} must have shape [{size}], not {list(tensor.shape)}.")
+    if not tensor.dtype.is_floating_point and not tensor.dtype.is_complex:
+        return tensor.to(torch.float32)
+    check_float(tensor, name)
+    return tensor
+
+
+def _as_index(selection: ArrayLike, name: str, size: int, device: torch.device) -> torch.Tensor:
+    """Positions 0 .. size - 1 as int64, from positions or from a mask; negatives are refused."""
+    tensor = _as_tensor(selection, name)
+    if tensor.dtype == torch.bool:
+        if tensor.shape != (size,):
+            raise InputError(f"the mask {name} must have shape [{size}], not {list(tensor.shape)}.")
+        if tensor.device == device and device.type == "cpu":
+            # One thread: starting those of torch takes longer than looking at a mask.
+            return torch.from_numpy(np.flatnonzero(tensor.numpy()))
+        return torch.nonzero(tensor.to(device)).view(-1)
+    if tensor.dim() != 1 or (tensor.numel() and tensor.dtype.is_floating_point):
+        raise InputError(f"{name} must be positions in one dimension or a mask, not {selection!r}.")
+    index = tensor.to(device=device, dtype=torch.int64).contiguous()
+    if index.numel():
+        lowest, highest = (int(bound) for bound in torch.aminmax(index))
+        if lowest < 0 or highest >= size:
+            wrong = lowest if lowest < 0 else highest
+            raise InputError(f"{name} holds {wrong}, which is outside 0 .. {size - 1}.")
+    return index
+
+
+def check_float(tensor: torch.Tensor, name: str) -> None:
+    """Refuse other types than float32 and float64."""
+    if tensor.dtype not in (torch.float32, torch.float64):
+        raise InputError(f"{name} must be float32 or float64, not {tensor.dtype}.")
+
+
+def check_match(tensor: Any, name: str, dtype: torch.dtype, device: torch.device) -> None:
+    """Refuse what is no tensor of a given type on a given device."""
+    if not isinstance(tensor, torch.Tensor):
+        raise InputError(f"{name} must be a torch tensor, not {type(tensor).__name__}.")
+    if tensor.layout != torch.strided:
+        raise InputError(f"{name} must be dense, not {tensor.layout}.")
+    if tensor.dtype != dtype:
+        raise InputError(f"{name} is {tensor.dtype}, but the matrix is {dtype}; convert one.")
+    if tensor.device != device:
+        raise InputError(f"{name} is on {tensor.device}, but the matrix is on {device}.")
+
+
+def _check_shape(shape: tuple[int, int], name: str = "shape") -> tuple[int, int]:
+    """Two plain non-negative integers."""
+    sizes = tuple(int(size) for size in shape)
+    if len(sizes) != 2 or min(sizes) < 0:
+        raise InputError(f"{name} must be two non-negative integers, not {tuple(shape)}.")
+    return sizes[0], sizes[1]
+
+
+def _index_dtype(*largest: int) -> torch.dtype:
+    """``int32`` where every number fits, otherwise ``int64``."""
+    return torch.int32 if max(largest) <= np.iinfo(np.int32).max else torch.int64

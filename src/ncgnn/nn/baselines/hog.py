@@ -32,11 +32,11 @@ from ncgnn.nn.functional import relu_dropout
 from ncgnn.sparse import (
     ConstantSparse,
     SparsePattern,
+    add_self_loops,
     gather_rows,
     row_sum,
     sampled_dot,
     weighted_matmul,
-    with_self_loops,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _TRAINING, _PREDICTION, _MODEL = (54, 3), (10, 2), (3, 1)
 def looped_undirected(inputs: GraphInputs) -> ConstantSparse:
     """A + I with every edge in both directions, made once."""
     return inputs.kept(
-        "undirected with self-loops", lambda: with_self_loops(inputs.undirected_adjacency)
+        "undirected with self-loops", lambda: add_self_loops(inputs.undirected_adjacency)
     )
 
 

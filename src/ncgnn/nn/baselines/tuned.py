@@ -1,6 +1,6 @@
-"""GCN, GraphSAGE and GAT with residuals, normalisation and depth.
+"""GCN, GraphSAGE and GAT with residuals, normalization and depth.
 
-One layer of the tuned classic models: a convolution, a residual and a normalisation.
+One layer of the tuned classic models: a convolution, a residual and a normalization.
 
 Every graph is made undirected. A layer is called as ``layer(inputs, h)``, where ``h`` is the output
 of the layer before, and None stands for the features. Weights come before neighbours, so that
@@ -26,7 +26,7 @@ from ncgnn.nn.base import (
 )
 from ncgnn.nn.functional import attended, relu_dropout
 from ncgnn.nn.products import Term, product
-from ncgnn.sparse import with_self_loops
+from ncgnn.sparse import add_self_loops
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
@@ -104,7 +104,7 @@ class TunedLayer(nn.Module):
         convolution: Called as ``convolution(inputs, h)``.
         width: Number of columns of h.
         hidden: Number of columns of the result.
-        norm: Which normalisation.
+        norm: Which normalization.
         residual: Whether h·W + b is added.
         first: Whether h is the features.
     """
@@ -134,7 +134,7 @@ class TunedLayer(nn.Module):
 
 
 def norm_of(norm: Norm, width: int) -> nn.Module:
-    """The normalisation of a layer's rows."""
+    """The normalization of a layer's rows."""
     if norm == "none":
         return nn.Identity()
     return nn.LayerNorm(width) if norm == "layer" else nn.BatchNorm1d(width)
@@ -160,7 +160,7 @@ def _undirected_pattern(inputs: GraphInputs, self_loops: bool) -> SparsePattern:
     if adjacency is inputs.adjacency:
         return inputs.looped_adjacency.pattern
     name = "undirected adjacency with self-loops"
-    return inputs.kept(name, lambda: with_self_loops(adjacency)).pattern
+    return inputs.kept(name, lambda: add_self_loops(adjacency)).pattern
 
 
 class TunedOptions(ConvolutionOptions):
@@ -186,7 +186,7 @@ class TunedGNN(Baseline):
     """What the three models share; they differ in :attr:`convolution`.
 
     h ← dropout(ReLU(norm(convolution(h) + [h·W + b]))), ``layers`` times, and a linear layer at the
-    end. Batch normalisation counts all nodes of the graph in training, labelled or not; its running
+    end. Batch normalization counts all nodes of the graph in training, labelled or not; its running
     statistics are buffers.
 
     Args:
@@ -227,7 +227,7 @@ class TunedGNN(Baseline):
 
 
 class TunedGCN(TunedGNN):
-    """GCN with residuals, normalisation and depth (https://arxiv.org/abs/2406.08993).
+    """GCN with residuals, normalization and depth (https://arxiv.org/abs/2406.08993).
 
     Per layer, with Â = D^-½ A D^-½ of the undirected graph,
 
@@ -246,7 +246,7 @@ class TunedGCN(TunedGNN):
 
 
 class TunedSAGE(TunedGNN):
-    """GraphSAGE with residuals, normalisation and depth (https://arxiv.org/abs/2406.08993).
+    """GraphSAGE with residuals, normalization and depth (https://arxiv.org/abs/2406.08993).
 
     As :class:`TunedGCN`, but the convolution is h·W + mean(h over neighbours)·W'' + b. As in the
     released recipe, the mean counts the node itself too, because the graph has self-loops.
@@ -261,7 +261,7 @@ class TunedSAGE(TunedGNN):
 
 
 class TunedGAT(TunedGNN):
-    """GAT with residuals, normalisation and depth (https://arxiv.org/abs/2406.08993).
+    """GAT with residuals, normalization and depth (https://arxiv.org/abs/2406.08993).
 
     As :class:`TunedGCN`, but the convolution is Σ_j α_ij z_j, where z = h·W and α_ij is the
     softmax, over the neighbours j of i and i itself, of LeakyReLU(⟨a, z_i⟩ + ⟨b, z_j⟩) with slope

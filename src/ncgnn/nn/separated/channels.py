@@ -44,10 +44,10 @@ from ncgnn.nn.inputs import checked_nodes, select_rows
 from ncgnn.nn.products import Term
 from ncgnn.sparse import (
     ConstantSparse,
-    gcn_normalised,
+    gcn_normalize,
     masked_adjacency,
     or_itself,
-    row_normalised,
+    row_normalize,
     rows_or_itself,
 )
 
@@ -330,7 +330,7 @@ class GcnOperators(LinearOperators):
     terms = 1
 
     def _normalised(self, adjacency: ConstantSparse) -> Operators:
-        return (gcn_normalised(adjacency, self_loops=False),)
+        return (gcn_normalize(adjacency, self_loops=False),)
 
     def within(self, rows: torch.Tensor) -> Operators:
         """A block of the whole graph's S: separation changes no degree."""
@@ -352,15 +352,15 @@ class SageOperators(LinearOperators):
     terms = 2
 
     def _normalised(self, adjacency: ConstantSparse) -> Operators:
-        return (None, row_normalised(adjacency))
+        return (None, row_normalize(adjacency))
 
     def within(self, rows: torch.Tensor) -> Operators:
         """The mean over the neighbours among the given nodes."""
-        return (None, row_normalised(self.base.block(rows, rows)))
+        return (None, row_normalize(self.base.block(rows, rows)))
 
     def within_or_itself(self, inside: torch.Tensor) -> Operators:
         """The mean over the neighbours inside; a node outside is its own only neighbour."""
-        return (None, row_normalised(or_itself(self.base, inside)))
+        return (None, row_normalize(or_itself(self.base, inside)))
 
 
 class IdentityOperators(LinearOperators):

@@ -13,7 +13,7 @@ from torch import nn
 from ncgnn.nn.base import NotCopied
 from ncgnn.nn.functional import attended
 from ncgnn.nn.registry import SeparatedModel
-from ncgnn.sparse import ConstantSparse, SparsePattern, with_self_loops
+from ncgnn.sparse import ConstantSparse, SparsePattern, add_self_loops
 
 
 class _Kept(NotCopied):
@@ -41,7 +41,7 @@ class EdgeLayer(nn.Module):
         if known is None or known.dtype != x.dtype:
             pattern = SparsePattern.from_edge_index(edge_index, len(x))
             known = ConstantSparse(pattern, x.new_ones(pattern.nnz))
-            known = with_self_loops(known) if self._self_loops else known
+            known = add_self_loops(known) if self._self_loops else known
             kept.edges, kept.adjacency = edge_index, known
         return known
 

@@ -14,9 +14,7 @@ N, E, WIDTH = 30_000, 600_000, 64
 SCRIPT = """
 import json, pathlib, sys, psutil, torch
 from ncgnn.sparse import _backend as backend
-from ncgnn.sparse.matrix import SparsePattern
-from ncgnn.sparse.ops import edge_softmax
-from ncgnn.sparse.ops import weighted_matmul
+from ncgnn.sparse import SparsePattern, edge_softmax, weighted_matmul
 
 def peak():
     lines = pathlib.Path("/proc/self/status").read_text().splitlines()
@@ -54,7 +52,7 @@ def test_forward_and_backward_stay_far_below_any_blow_up(path):
 
 FORK = """
 import os, signal, numpy, torch
-from ncgnn.sparse.matrix import ConstantSparse
+from ncgnn.sparse import ConstantSparse
 matrix = ConstantSparse.from_edge_index(torch.randint(0, 2000, (2, 40_000)), 2000)
 inputs = [torch.randn(2000, width) for width in (8, 64)]
 products = [(matrix @ x).numpy() for x in inputs]

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ncgnn.errors import InputError
-from ncgnn.sparse.matrix import ConstantSparse
-from ncgnn.sparse.normalize import gcn_normalised, row_normalised, with_self_loops
+from ncgnn.sparse import ConstantSparse, add_self_loops, gcn_normalize, row_normalize
 
 
 @st.composite
@@ -40,7 +39,7 @@ def test_gcn_equals_the_formula(graph, self_loops):
     count, edges = graph
     adjacency = ConstantSparse.from_edge_index(edges, count).to(torch.float64)
     expected = dense_gcn(adjacency.to_dense(), self_loops)
-    torch.testing.assert_close(gcn_normalised(adjacency, self_loops).to_dense(), expected)
+    torch.testing.assert_close(gcn_normalize(adjacency, self_loops).to_dense(), expected)
 
 
 @given(graph=graphs(), self_loops=st.booleans(), weighted=st.booleans())
@@ -56,7 +55,7 @@ def test_gcn_equals_pytorch_geometric(graph, self_loops, weighted):
     index, values = gcn_norm(edges, weights, count, add_self_loops=self_loops, dtype=torch.float64)
     expected = torch.zeros(count, count, dtype=torch.float64)
     expected[index[1], index[0]] = values
-    torch.testing.assert_close(gcn_normalised(adjacency, self_loops).to_dense(), expected)
+    torch.testing.assert_close(gcn_normalize(adjacency, self_loops).to_dense(), expected)
 
 
 @given(graph=graphs(), self_loops=st.booleans())
@@ -64,7 +63,7 @@ def test_gcn_equals_pytorch_geometric(graph, self_loops, weighted):
 def test_rows_sum_to_one_or_zero(graph, self_loops):
     count, edges = graph
     adjacency = ConstantSparse.from_edge_index(edges, count).to(torch.float64)
-    normalised = row_normalised(adjacency, self_loops)
+    normalised = row_normalize(adjacency, self_loops)
     dense = adjacency.to_dense()
     if self_loops:
         dense.fill_diagonal_(1)
@@ -74,15 +73,15 @@ def test_rows_sum_to_one_or_zero(graph, self_loops):
 
 def test_a_self_loop_ends_with_weight_one_however_often_it_is_listed():
     edges = np.array([[0, 0, 0, 1], [0, 0, 1, 2]])
-    looped = with_self_loops(ConstantSparse.from_edge_index(edges, 3))
+    looped = add_self_loops(ConstantSparse.from_edge_index(edges, 3))
     expected = torch.eye(3)
     expected[1, 0] = expected[2, 1] = 1
     assert torch.equal(looped.to_dense(), expected)
-    assert torch.equal(with_self_loops(looped).to_dense(), expected)
+    assert torch.equal(add_self_loops(looped).to_dense(), expected)
 
 
 def test_a_weighted_self_loop_keeps_its_weight():
-    looped = with_self_loops(ConstantSparse.from_edge_index([[0], [0]], 2, [3.0]))
+    looped = add_self_loops(ConstantSparse.from_edge_index([[0], [0]], 2, [3.0]))
     assert torch.equal(looped.to_dense(), torch.diag(torch.tensor([3.0, 1.0]).double()))
 
 
@@ -91,15 +90,15 @@ def test_an_undirected_graph_gives_a_symmetric_operator():
     half = random.integers(0, 50, (2, 120))
     adjacency = ConstantSparse.from_edge_index(np.hstack([half, half[::-1]]), 50)
     for self_loops in (False, True):
-        operator = gcn_normalised(adjacency, self_loops)
+        operator = gcn_normalize(adjacency, self_loops)
         assert operator.t() is operator
 
 
-def test_row_normalisation_of_a_rectangular_matrix():
+def test_row_normalization_of_a_rectangular_matrix():
     matrix = ConstantSparse.from_csr([0, 2, 2], [0, 2], [1, 3], shape=(2, 3))
     expected = torch.tensor([[0.25, 0.0, 0.75], [0.0, 0.0, 0.0]])
-    assert torch.equal(row_normalised(matrix).to_dense(), expected)
+    assert torch.equal(row_normalize(matrix).to_dense(), expected)
     with pytest.raises(InputError, match="adjacency"):
-        row_normalised(matrix, self_loops=True)
+        row_normalize(matrix, self_loops=True)
     with pytest.raises(InputError, match="adjacency"):
-        gcn_normalised(matrix)
+        gcn_normalize(matrix)

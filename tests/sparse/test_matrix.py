@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ncgnn.errors import InputError
+from ncgnn.sparse import ConstantSparse
 from ncgnn.sparse import _backend as backend
-from ncgnn.sparse import _backend as ops
-from ncgnn.sparse.matrix import ConstantSparse
 
 PATHS = ("compiled", "csr", "chunks")
 
@@ -90,7 +89,7 @@ def test_transposed_products(dtype, width, density, monkeypatch):
     made = "_transpose" in matrix.__dict__
     assert made == (width < 128 or density == 0.02)
     for threads in (1, 2, 5, 40):
-        monkeypatch.setattr(ops, "thread_count", lambda threads=threads: threads)
+        monkeypatch.setattr(backend, "thread_count", lambda threads=threads: threads)
         assert torch.equal(matrix.t_matmul(x), found)
 
 
@@ -311,25 +310,6 @@ def test_weighted_edges_equal_scipy(count, edges):
     matrix = ConstantSparse.from_edge_index(edge_index, count, values)
     expected = sp.coo_array((values, (edge_index[1], edge_index[0])), shape=(count, count))
     np.testing.assert_allclose(matrix.to_dense().numpy(), expected.toarray())
-
-
-def test_threads_share_every_row_once(monkeypatch):
-    monkeypatch.setattr(backend, "SERIAL_WORK", 1)
-    monkeypatch.setattr(backend, "BLOCK_WORK", 1)
-    bounds, seen = np.arange(0, 650, 10), np.zeros(640, dtype=int)
-
-    def count(first: int, last: int, rows: np.ndarray) -> None:
-        rows[first:last] += 1
-
-    for _ in range(20):
-        backend.run_rows(count, bounds, 640, seen)
-    assert (seen == 20).all()
-
-    def fail(first: int, last: int) -> None:
-        raise ArithmeticError(first, last)
-
-    with pytest.raises(ArithmeticError):
-        backend.run_rows(fail, bounds, 640)
 
 
 def test_large_outputs_are_ordinary_aligned_tensors():

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ncgnn.errors import InputError
+from ncgnn.sparse import ConstantSparse
 from ncgnn.sparse import _backend as backend
-from ncgnn.sparse.matrix import ConstantSparse
 
 PATHS = ("compiled", "csr")
 

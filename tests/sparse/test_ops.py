@@ -14,17 +14,18 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
 from ncgnn.errors import InputError
-from ncgnn.sparse import _backend as backend
-from ncgnn.sparse import _backend as torch_path
-from ncgnn.sparse.matrix import SparsePattern
-from ncgnn.sparse.ops import (
+from ncgnn.sparse import (
+    ConstantSparse,
+    SparsePattern,
     edge_softmax,
     gather_columns,
     gather_rows,
     row_sum,
     sampled_dot,
+    sparse_product,
     weighted_matmul,
 )
+from ncgnn.sparse import _backend as backend
 
 PATHS = ("compiled", "csr", "chunks")
 HEADS = (None, 1, 3)
@@ -52,7 +53,7 @@ def dense_product(pattern, values, dense):
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(torch_path, "CHUNK_ELEMENTS", 16)
+    monkeypatch.setattr(backend, "CHUNK_ELEMENTS", 16)
 
 
 @pytest.fixture
@@ -133,7 +134,7 @@ def test_gradcheck_of_functions_of_entries(path, heads):
 @pytest.mark.parametrize("heads", HEADS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_paths_agree_on_a_larger_graph(heads, dtype, monkeypatch):
-    monkeypatch.setattr(torch_path, "CHUNK_ELEMENTS", 5000)
+    monkeypatch.setattr(backend, "CHUNK_ELEMENTS", 5000)
     pattern = random_pattern(400, 300, 0.05, seed=2)
     values, dense = random_input(pattern, heads, 40, dtype)
     results = {}
@@ -264,3 +265,13 @@ def test_wrong_arguments_are_refused_by_name(call, name):
     pattern = random_pattern(5, 4, 0.6, seed=7)
     with pytest.raises(InputError, match=name):
         call(pattern, torch.ones(pattern.nnz), torch.ones(4, 3))
+
+
+@pytest.mark.parametrize("density", [0.0, 0.3])
+def test_product_of_two_sparse_matrices(density):
+    random = np.random.default_rng(8)
+    left = ConstantSparse.from_scipy(sp.random_array((6, 7), density=density, rng=random))
+    right = ConstantSparse.from_scipy(sp.random_array((7, 5), density=0.4, rng=random))
+    product = sparse_product(left, right)
+    torch.testing.assert_close(product.to_dense(), left.to_dense() @ right.to_dense())
+    assert product.t().shape == (5, 6)
