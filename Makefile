@@ -13,9 +13,9 @@ demo: $(READY)
 		--confused-share 0.3 --confused-homophily 0.1 --features 32 --feature-signal 2 \
 		--out demo-results/mixed.npz --force
 	$(BIN)/ncgnn analyze demo-results/mixed.npz --out demo-results/mixed
-	$(BIN)/ncgnn train --dataset demo-results/mixed.npz --model ncgcn,gcn,mlp \
+	$(BIN)/ncgnn train demo-results/mixed.npz --model ncgcn,gcn,mlp \
 		--set hidden=64 --runs demo-results/runs
-	$(BIN)/ncgnn train --dataset digits --model ncgcn,gcn,mlp \
+	$(BIN)/ncgnn train digits --model ncgcn,gcn,mlp \
 		--set hidden=64 --set scaling=row --set epochs=200 --runs demo-results/runs
 	@echo "Reports with pictures: demo-results/mixed/report.html and demo-results/runs/*/report.html"
 

@@ -1,7 +1,7 @@
 """Separated learning at its best: searched by validation, beside the best printed numbers.
 
     python benchmarks/combined.py --data-dir DIR                     # all that is planned
-    python benchmarks/combined.py --data-dir DIR --split published --datasets chameleon-filtered
+    python benchmarks/combined.py --data-dir DIR --split published chameleon-filtered
 
 For every graph and family of splits, `ncgnn tune` searches how nodes are separated on the tuned
 classic backbone (SPACE; width, depth and rates are those of the backbone's authors, but for

@@ -1,6 +1,6 @@
 """Time and memory of a training epoch with validation, against PyTorch Geometric's plain models.
 
-    python benchmarks/training.py --data-dir DIR [--datasets pubmed,computers] [--kept-memory]
+    python benchmarks/training.py --data-dir DIR [pubmed,computers] [--kept-memory]
 
 Ours are real runs from their first epoch on, with the paper's parameters, NC updates and new
 layouts included; PyG's are its ``GCN`` and ``GraphSAGE`` on ``edge_index``, two layers, hidden 512,

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 import ncgnn
 from ncgnn.cli import app
+from ncgnn.cli.experiments import NAMES
 from ncgnn.cli.progress import titles
-from ncgnn.cli.reproduce import NAMES
 from ncgnn.experiments import grid
 from ncgnn.graph import Graph
 from ncgnn.paper.targets import targets
@@ -29,7 +29,6 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     run(
         "sweep",
-        "--datasets",
         "digits",
         "--models",
         "gcn,mlp",
@@ -44,7 +43,7 @@ def runs(tmp_path_factory):
 
 def test_a_sweep_is_done_once(runs):
     result = run(
-        *("sweep", "--datasets", "digits", "--models", "gcn,mlp", "--seeds", 2),
+        *("sweep", "digits", "--models", "gcn,mlp", "--seeds", 2),
         *(*SMALL, "--runs", runs, "--json"),
     )
     shown = json.loads(result.stdout)
@@ -55,7 +54,7 @@ def test_a_sweep_is_done_once(runs):
 
 
 def test_a_sweep_is_shown_before_it_is_trained(runs):
-    command = ["sweep", "--datasets", "digits", "--models", "gcn,mlp,sage", "--seeds", 2, *SMALL]
+    command = ["sweep", "digits", "--models", "gcn,mlp,sage", "--seeds", 2, *SMALL]
     result = run(*command, "--runs", runs, "--no-train", "--json")
     states = [shown["state"] for shown in json.loads(result.stdout)["runs"]]
     assert states == ["finished"] * 4 + ["missing"] * 2
@@ -66,7 +65,7 @@ def test_a_sweep_is_shown_before_it_is_trained(runs):
 def test_what_was_found_best_makes_a_table(tmp_path):
     best = tmp_path / "best.toml"
     best.write_text('[data]\ndataset = "digits"\n[model]\nname = "gcn"\nhidden = 6\n')
-    command = ["reproduce", "table1", "--datasets", "digits", "--models", "gcn,mlp", "--config"]
+    command = ["reproduce", "table1", "digits", "--models", "gcn,mlp", "--config"]
     places = ["--runs", tmp_path / "runs", "--out", tmp_path / "out"]
     shown = json.loads(run(*command, best, "--set", "epochs=3", *places, "--json").stdout)
     assert shown["config"][str(best)]["model"] == {"name": "gcn", "hidden": 6}
@@ -78,7 +77,7 @@ def test_what_was_found_best_makes_a_table(tmp_path):
 
 def test_a_changed_graph_is_no_failure_to_try_again(tmp_path):
     path = tmp_path / "mine.npz"
-    command = ["sweep", "--datasets", path, "--models", "mlp", *SMALL, "--runs", tmp_path / "runs"]
+    command = ["sweep", path, "--models", "mlp", *SMALL, "--runs", tmp_path / "runs"]
     for seed in (0, 1):
         ncgnn.save(ncgnn.generate(nodes=60, edges=120, classes=3, features=4, seed=seed), path)
         result = run(*command, code=seed)
@@ -88,7 +87,7 @@ def test_a_changed_graph_is_no_failure_to_try_again(tmp_path):
 
 def test_a_failed_run_ends_with_an_error_that_names_it(tmp_path):
     hopeless = ["--set", "learning_rate=1e35", "--set", "weight_decay=1.0"]
-    command = ["--datasets", "digits", "--models", "mlp", *SMALL, *hopeless, "--runs", tmp_path]
+    command = ["digits", "--models", "mlp", *SMALL, *hopeless, "--runs", tmp_path]
     result = run("sweep", *command, code=1)
     assert "1 failed (--retry-failed tries again)" in result.stderr
     assert "digits-mlp-stratified" in result.stderr
@@ -109,9 +108,7 @@ def test_several_configuration_files_are_as_many_configurations(tmp_path):
         path = tmp_path / f"{name}.toml"
         path.write_text(f'[model]\nname = "{name}"\n')
         files += ["--config", path]
-    result = run(
-        *("sweep", *files, "--datasets", "digits", *SMALL), "--runs", tmp_path / "runs", "--json"
-    )
+    result = run(*("sweep", *files, "digits", *SMALL), "--runs", tmp_path / "runs", "--json")
     assert {shown["model"] for shown in json.loads(result.stdout)["runs"]} == {"gcn", "mlp"}
 
 
@@ -143,27 +140,27 @@ def test_the_home_folder_is_understood_in_every_option(runs, tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["sweep"], "--datasets"),
-        (["sweep", "--datasets", ","], "--datasets"),
-        (["sweep", "--datasets", "digits", "--models", "gnc"], "gcn"),
-        (["sweep", "--datasets", "digits", "--seeds", "x"], "--seeds"),
-        (["sweep", "--datasets", "digits", "--engine", "ray", "--address", "127.0.0.1:1"], "Ray"),
+        (["sweep"], "GRAPH"),
+        (["sweep", ","], "GRAPH"),
+        (["sweep", "digits", "--models", "gnc"], "gcn"),
+        (["sweep", "digits", "--seeds", "x"], "--seeds"),
+        (["sweep", "digits", "--engine", "ray", "--address", "127.0.0.1:1"], "Ray"),
         (["reproduce", "tabel1"], "table1"),
         (["reproduce", "table1,duplication"], "one table or figure at a time"),
-        (["reproduce", "--datasets", "digits"], "name a table or figure: table1"),
+        (["reproduce", "--models", "gcn"], "name a table or figure: table1"),
         (["reproduce", "observation", "--stored", "kept.jsonl"], "leave --stored out"),
-        (["reproduce", "table1", "--datasets", "digits", "--models", "gnc"], "gcn"),
+        (["reproduce", "table1", "digits", "--models", "gnc"], "gcn"),
         (["results", "--runs", "nowhere"], "nowhere"),
-        (["sweep", "--datasets", "nosuch", "--models", "gcn,mlp", "--seeds", "3"], "nosuch"),
-        (["sweep", "--datasets", "digits", "--set", "split=paper"], "--split"),
-        (["sweep", "--datasets", "digits", "--address", "auto"], "--engine ray"),
-        (["reproduce", "table1", "--datasets", "digits", "--set", "split=uniform"], "--split"),
-        (["reproduce", "time", "--datasets", "digits", "--workers", "2"], "--workers"),
+        (["sweep", "nosuch", "--models", "gcn,mlp", "--seeds", "3"], "nosuch"),
+        (["sweep", "digits", "--set", "split=paper"], "--split"),
+        (["sweep", "digits", "--address", "auto"], "--engine ray"),
+        (["reproduce", "table1", "digits", "--set", "split=uniform"], "--split"),
+        (["reproduce", "time", "digits", "--workers", "2"], "--workers"),
         (["reproduce", "time", "--engine", "ray", "--address", "auto"], "--address"),
-        (["reproduce", "embeddings", "--datasets", "digits", "--models", "tuned-gcn"], "tuned-gcn"),
-        (["reproduce", "groups", "--datasets", "digits", "--models", SEVERAL], "at most 7"),
-        (["sweep", "--datasets", "digits", "--seeds", "³"], "--seeds"),
-        (["sweep", "--datasets", "digits", "--split", "published"], "digits"),
+        (["reproduce", "embeddings", "digits", "--models", "tuned-gcn"], "tuned-gcn"),
+        (["reproduce", "groups", "digits", "--models", SEVERAL], "at most 7"),
+        (["sweep", "digits", "--seeds", "³"], "--seeds"),
+        (["sweep", "digits", "--split", "published"], "digits"),
         (["results", "--out", "table.xlsx"], ".csv"),
     ],
 )
@@ -201,7 +198,7 @@ def test_results_can_be_filtered_and_stored(runs, tmp_path):
     assert len(kept.read_text().splitlines()) == 2
     shown = run("results", "--runs", tmp_path / "none", "--stored", kept, "--json").stdout
     assert json.loads(shown)["rows"] == [row]
-    missed = run("results", "--runs", runs, "--datasets", "x", code=2).stderr
+    missed = run("results", "--runs", runs, "x", code=2).stderr
     assert "there are models gcn, mlp on digits, split stratified" in missed
 
 
@@ -210,13 +207,13 @@ def test_results_of_a_file_are_found_by_any_of_its_names(tmp_path, monkeypatch):
     run(
         "generate", "--nodes", 60, "--edges", 120, "--classes", 3, "--features", 4, "--out", "g.npz"
     )
-    run("train", "--dataset", "g.npz", "--model", "mlp", *SMALL)
+    run("train", "g.npz", "--model", "mlp", *SMALL)
     for name in ("g", "g.npz", "./g.npz", tmp_path / "g.npz"):
-        assert "mlp" in run("results", "--datasets", name).stdout
+        assert "mlp" in run("results", name).stdout
 
 
 def test_a_table_is_made_once_and_then_only_printed(tmp_path):
-    command = ["reproduce", "table1", "--datasets", "digits", "--models", "gcn,three-hops", *SMALL]
+    command = ["reproduce", "table1", "digits", "--models", "gcn,three-hops", *SMALL]
     command += ["--runs", tmp_path / "runs", "--out", tmp_path / "out"]
     assert "runs to train: 2" in run(*command).stderr
     again = run(*command)
@@ -227,7 +224,7 @@ def test_a_table_is_made_once_and_then_only_printed(tmp_path):
 
 
 def test_a_table_as_json(tmp_path):
-    command = ["reproduce", "table1", "--datasets", "digits", "--models", "gcn", *SMALL]
+    command = ["reproduce", "table1", "digits", "--models", "gcn", *SMALL]
     result = run(*command, "--runs", tmp_path / "r", "--out", tmp_path / "out", "--json")
     shown = json.loads(result.stdout)
     assert shown["split"] == "paper"
@@ -237,7 +234,7 @@ def test_a_table_as_json(tmp_path):
 
 
 def test_without_training_what_is_missing_is_listed(tmp_path):
-    command = ["reproduce", "table1", "--datasets", "digits", "--models", "gcn", *SMALL]
+    command = ["reproduce", "table1", "digits", "--models", "gcn", *SMALL]
     command += ["--runs", tmp_path / "r", "--out", tmp_path / "out"]
     nothing = run(*command, "--no-train", code=2)
     assert "none of its 1 runs is finished" in nothing.stderr
@@ -249,7 +246,7 @@ def test_without_training_what_is_missing_is_listed(tmp_path):
 
 
 def test_times_of_earlier_runs_are_told(tmp_path):
-    command = ["reproduce", "efficiency", "--datasets", "digits", *SMALL]
+    command = ["reproduce", "efficiency", "digits", *SMALL]
     command += ["--runs", tmp_path / "r", "--out", tmp_path / "out"]
     first = run(*command, "--models", "mlp")
     assert "found finished; their times" not in first.stderr
@@ -257,7 +254,7 @@ def test_times_of_earlier_runs_are_told(tmp_path):
 
 
 def test_a_figure_is_written(tmp_path):
-    run("reproduce", "distributions", "--datasets", "digits", "--out", tmp_path)
+    run("reproduce", "distributions", "digits", "--out", tmp_path)
     run("reproduce", "entropy", "--out", tmp_path)
     assert {p.name for p in tmp_path.iterdir()} == {
         f"{name}.{kind}" for name in ("distributions", "entropy") for kind in ("png", "svg")
@@ -272,13 +269,13 @@ def test_all_targets_are_listed():
 
 
 def test_results_are_silent_on_refused_runs_of_other_graphs_and_short_on_many(tmp_path):
-    run("train", "--dataset", "digits", "--model", "gcn", *SMALL, "--runs", tmp_path)
+    run("train", "digits", "--model", "gcn", *SMALL, "--runs", tmp_path)
     for name in "abcdefg":
         graph = Graph.from_edge_index([[0, 1], [1, 0]], num_nodes=9, labels=[0, 1, 2] * 3)
         ncgnn.save(graph, tmp_path / f"{name}.npz")
-        train = ("train", "--dataset", tmp_path / f"{name}.npz", "--model", "gcn", *SMALL)
+        train = ("train", tmp_path / f"{name}.npz", "--model", "gcn", *SMALL)
         run(*train, "--runs", tmp_path, code=2)  # no features
-    asked = run("results", "--runs", tmp_path, "--datasets", "digits")
+    asked = run("results", "--runs", tmp_path, "digits")
     assert "not shown" not in asked.stderr
     every = run("results", "--runs", tmp_path)
     assert every.stderr.count("not shown: ") == 5
@@ -288,7 +285,7 @@ def test_results_are_silent_on_refused_runs_of_other_graphs_and_short_on_many(tm
 def test_results_tell_of_unfinished_runs_that_were_asked_for(tmp_path):
     begun = [*SMALL, "--runs", tmp_path]
     for model in ("gcn", "mlp"):
-        run("train", "--dataset", "digits", "--model", model, *begun)
+        run("train", "digits", "--model", model, *begun)
     (folder,) = tmp_path.glob("digits-mlp-*")
     (folder / "done.json").unlink()
     told = f"not shown: {folder}: not finished"

@@ -29,7 +29,7 @@ def run(*arguments):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     runs = tmp_path_factory.mktemp("runs")
-    result = run("train", "--dataset", "digits", *QUICK, "--seeds", 2, "--runs", runs)
+    result = run("train", "digits", *QUICK, "--seeds", 2, "--runs", runs)
     assert result.exit_code == 0, result.output
     return runs, result
 
@@ -50,7 +50,7 @@ def test_train_prints_mean_and_deviation_over_seeds(trained):
 def test_the_same_command_again_only_prints(trained):
     runs, _ = trained
     before = {p: p.stat().st_mtime_ns for p in runs.rglob("*") if p.name != ".lock"}
-    again = run("train", "--dataset", "digits", *QUICK, "--seeds", 2, "--runs", runs, "--json")
+    again = run("train", "digits", *QUICK, "--seeds", 2, "--runs", runs, "--json")
     assert again.exit_code == 0
     assert len(json.loads(again.stdout)["runs"]) == 2
     assert {p: p.stat().st_mtime_ns for p in runs.rglob("*") if p.name != ".lock"} == before
@@ -79,15 +79,15 @@ def test_evaluate_and_predict_agree_with_the_run(trained, tmp_path):
 def test_a_run_follows_its_graph_to_another_place(tmp_path):
     graph, runs = tmp_path / "mine.npz", tmp_path / "runs"
     ncgnn.save(ncgnn.generate(120, 400, classes=3, features=4), graph)
-    assert run("train", "--dataset", graph, "--model", "mlp", *QUICK, "--runs", runs).exit_code == 0
+    assert run("train", graph, "--model", "mlp", *QUICK, "--runs", runs).exit_code == 0
     (folder,) = runs.iterdir()
     moved = graph.rename(tmp_path / "moved.npz")
     assert "no file" in run("evaluate", folder).stderr
-    assert run("evaluate", folder, "--dataset", moved).exit_code == 0
+    assert run("evaluate", folder, "--graph", moved).exit_code == 0
     out = tmp_path / "p.parquet"
-    assert run("predict", folder, "--dataset", moved, "--out", out).exit_code == 0
+    assert run("predict", folder, "--graph", moved, "--out", out).exit_code == 0
     assert pq.read_table(out).num_rows == 120
-    nowhere = run("predict", folder, "--dataset", moved, "--out", tmp_path / "no" / "p.csv")
+    nowhere = run("predict", folder, "--graph", moved, "--out", tmp_path / "no" / "p.csv")
     assert "no folder" in nowhere.stderr
 
 
@@ -95,7 +95,7 @@ def test_several_models_are_compared_in_one_table(tmp_path):
     graph = tmp_path / "mine.npz"
     ncgnn.save(ncgnn.generate(200, 800, classes=3, features=8), graph)
     models = ["--model", "ncgcn,gcn,mlp"]
-    result = run("train", "--dataset", graph, *models, *QUICK, "--runs", tmp_path / "runs")
+    result = run("train", graph, *models, *QUICK, "--runs", tmp_path / "runs")
     assert result.exit_code == 0, result.output
     for name in ("ncgcn", "gcn", "mlp", "majority"):
         assert name in result.stdout
@@ -114,14 +114,14 @@ def test_a_toml_file_and_tensorboard(tmp_path):
 
 
 def test_a_dry_run_prints_the_configuration_and_trains_nothing(tmp_path):
-    done = run("train", "--dataset", "pubmed", "--dry-run", "--runs", tmp_path / "runs")
+    done = run("train", "pubmed", "--dry-run", "--runs", tmp_path / "runs")
     assert done.exit_code == 0
     assert tomllib.loads(done.stdout)["model"]["dropout"] == [0.4, 0.3]
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_dry_run_prints_one_configuration_per_model(tmp_path):
-    arguments = ("train", "--dataset", "digits", "--seeds", "3", "--dry-run")
+    arguments = ("train", "digits", "--seeds", "3", "--dry-run")
     done = run(*arguments, "--model", "gcn")
     assert done.stdout.startswith("# and the same with seed 1, 2\n")
     assert tomllib.loads(done.stdout)["training"]["seed"] == 0
@@ -134,7 +134,7 @@ def test_a_dry_run_prints_one_configuration_per_model(tmp_path):
 
 
 def test_one_configuration_file_is_enough(tmp_path):
-    done = run("train", "--config", "a.toml", "--config", "b.toml", "--dataset", "digits")
+    done = run("train", "--config", "a.toml", "--config", "b.toml", "digits")
     assert done.exit_code == 2
     assert "one file only" in done.stderr
 
@@ -142,7 +142,7 @@ def test_one_configuration_file_is_enough(tmp_path):
 def test_a_resumed_run_says_so_and_warnings_are_one_line(tmp_path):
     config = tmp_path / "mine.toml"
     config.write_text('[model]\nname = "gcn"\nhidden = 8\n[training]\nepochs = 5\n')
-    arguments = ["train", "--config", config, "--dataset", "digits", "--runs", tmp_path / "runs"]
+    arguments = ["train", "--config", config, "digits", "--runs", tmp_path / "runs"]
     (chosen,) = grid(["digits"], config=config)
 
     def interrupt(record):
@@ -167,14 +167,13 @@ def test_edges_of_ones_own_graph_are_remarked_on(tmp_path):
         made = Graph.from_edge_index(kept, labels=graph.labels, features=graph.features)
         ncgnn.save(made, tmp_path / f"{name}.npz")
         done = run(
-            *("train", "--dataset", tmp_path / f"{name}.npz", "--model", "gcn"),
+            *("train", tmp_path / f"{name}.npz", "--model", "gcn"),
             *("--set", "epochs=1", "--set", "hidden=4", "--runs", tmp_path / "runs"),
         )
         assert words in done.stderr
         assert ("is directed" in done.stderr) == (name == "oneway")
     models = (
         "train",
-        "--dataset",
         tmp_path / "oneway.npz",
         "--set",
         "epochs=1",
@@ -190,8 +189,8 @@ def test_edges_of_ones_own_graph_are_remarked_on(tmp_path):
 
 def test_a_graph_or_model_is_named_once(tmp_path):
     for words in (
-        ("--dataset", "digits", "--model", "gcn", "--set", "model.name=mlp"),
-        ("--dataset", "digits", "--set", "dataset=texas"),
+        ("digits", "--model", "gcn", "--set", "model.name=mlp"),
+        ("digits", "--set", "dataset=texas"),
     ):
         done = run("train", *words, "--runs", tmp_path)
         assert done.exit_code == 2
@@ -201,16 +200,16 @@ def test_a_graph_or_model_is_named_once(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train"], "--dataset"),
-        (["train", "--dataset", "digits", "--model", "ncgcn,gcn", "--set", "hops=1"], ", gcn: "),
-        (["train", "--dataset", "digitz"], "digits"),
-        (["train", "--dataset", "digits", "--model", "ncgc"], "ncgcn"),
-        (["train", "--dataset", "digits", "--set", "foo=1"], "ncgcn: foo: there is no such option"),
-        (["train", "--dataset", "digits", "--set", "foo"], "key=value"),
-        (["train", "--dataset", "digits", "--seeds", "x"], "--seeds"),
-        (["train", "--dataset", "digits", "--seeds", "0"], "seed 0 alone is '0,'"),
-        (["train", "--dataset", "digits", "--split", "published"], "published"),
-        (["train", "--dataset", "digits", "--device", "cuda:9"], "cuda:9"),
+        (["train"], "GRAPH"),
+        (["train", "digits", "--model", "ncgcn,gcn", "--set", "hops=1"], ", gcn: "),
+        (["train", "digitz"], "digits"),
+        (["train", "digits", "--model", "ncgc"], "ncgcn"),
+        (["train", "digits", "--set", "foo=1"], "ncgcn: foo: there is no such option"),
+        (["train", "digits", "--set", "foo"], "key=value"),
+        (["train", "digits", "--seeds", "x"], "--seeds"),
+        (["train", "digits", "--seeds", "0"], "seed 0 alone is '0,'"),
+        (["train", "digits", "--split", "published"], "published"),
+        (["train", "digits", "--device", "cuda:9"], "cuda:9"),
         (["train", "--config", "none.toml"], "none.toml"),
         (["evaluate", "nowhere"], "nowhere"),
         (["predict", "nowhere"], "nowhere"),
@@ -227,7 +226,7 @@ def test_bad_input_is_one_line(tmp_path, arguments, message):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
-    command = [sys.executable, "-m", "ncgnn", "train", "--dataset", "digits", "--runs", tmp_path]
+    command = [sys.executable, "-m", "ncgnn", "train", "digits", "--runs", tmp_path]
     command += ["--set", "hidden=16", "--set", "epochs=3000", "--set", "patience=3000"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not any(tmp_path.glob("*/metrics.jsonl")):

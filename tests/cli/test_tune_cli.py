@@ -37,7 +37,7 @@ def tuned(tmp_path_factory):
 
 
 def test_a_device_that_is_not_there_is_said_before_any_trial(tmp_path):
-    result = run("tune", "--dataset", "digits", "--device", "nowhere", "--runs", tmp_path)
+    result = run("tune", "digits", "--device", "nowhere", "--runs", tmp_path)
     assert result.exit_code == 2
     assert "nowhere" in result.stderr
     assert not list(tmp_path.glob("tune-*/journal.jsonl"))
@@ -105,21 +105,21 @@ def test_a_failed_run_is_tried_once_more_if_wanted(tuned, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "--dataset"),
-        (["--dataset", "digitz"], "digits"),
-        (["--dataset", "digits", "--model", "ncgc"], "ncgcn"),
-        (["--dataset", "digits", "--model", "ncgcn,gcn"], "about one model"),
-        (["--dataset", "digits", "--set", "foo=1"], "ncgcn: foo: there is no such option"),
-        (["--dataset", "digits", "--set", "seed=1", "--seeds", "2"], "contradict"),
-        (["--dataset", "digits", "--evaluate-seeds", "-2"], "--evaluate-seeds"),
-        (["--dataset", "digits", "--timeout", "nan"], "timeout"),
-        (["--dataset", "digits", "--timeout", "inf"], "timeout"),
-        (["--dataset", "digits", "--seeds", "0"], "--seeds"),
-        (["--dataset", "digits", "--evaluate-seeds", "x"], "--evaluate-seeds"),
-        (["--dataset", "digits", "--evaluate-seeds", "0,"], "seed 0 is used"),
-        (["--dataset", "digits", "--split", "published"], "published"),
-        (["--dataset", "digits", "--timeout", "0"], "timeout"),
-        (["--dataset", "digits", "--storage", "x"], "--storage"),
+        ([], "GRAPH"),
+        (["digitz"], "digits"),
+        (["digits", "--model", "ncgc"], "ncgcn"),
+        (["digits", "--model", "ncgcn,gcn"], "one at a time"),
+        (["digits", "--set", "foo=1"], "ncgcn: foo: there is no such option"),
+        (["digits", "--set", "seed=1", "--seeds", "2"], "contradict"),
+        (["digits", "--evaluate-seeds", "-2"], "--evaluate-seeds"),
+        (["digits", "--timeout", "nan"], "timeout"),
+        (["digits", "--timeout", "inf"], "timeout"),
+        (["digits", "--seeds", "0"], "--seeds"),
+        (["digits", "--evaluate-seeds", "x"], "--evaluate-seeds"),
+        (["digits", "--evaluate-seeds", "0,"], "seed 0 is used"),
+        (["digits", "--split", "published"], "published"),
+        (["digits", "--timeout", "0"], "timeout"),
+        (["digits", "--storage", "x"], "--storage"),
         (["--config", "none.toml"], "none.toml"),
     ],
 )
@@ -134,7 +134,7 @@ def test_bad_input_is_one_line(tmp_path, arguments, message):
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
-    command = [sys.executable, "-m", "ncgnn", "tune", "--dataset", "digits", "--model", "mlp"]
+    command = [sys.executable, "-m", "ncgnn", "tune", "digits", "--model", "mlp"]
     command += ["--set", "hidden=16", "--set", "epochs=400", "--set", "patience=400"]
     command += ["--workers", "2", "--trials", "2", "--evaluate-seeds", "0", "--runs", tmp_path]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)

@@ -299,7 +299,7 @@ def test_a_script_without_a_guard_is_told_so(tmp_path):
 def test_a_signal_saves_the_state(tmp_path, engine, number):
     if engine == "ray":
         pytest.importorskip("ray", reason="Ray is not installed; pip install 'ncgnn[ray]'")
-    command = [sys.executable, "-m", "ncgnn", "sweep", "--datasets", "digits", "--models", "ncgcn"]
+    command = [sys.executable, "-m", "ncgnn", "sweep", "digits", "--models", "ncgcn"]
     command += ["--set", "epochs=100000", "--set", "patience=100000", "--set", "hidden=16"]
     process = subprocess.Popen(
         [*command, "--runs", str(tmp_path), "--engine", engine],

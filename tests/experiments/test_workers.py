@@ -85,8 +85,7 @@ def test_an_error_of_the_work_is_told(tmp_path):
 @pytest.mark.parametrize("command", ["sweep", "tune"])
 def test_ctrl_c_while_processes_start_is_no_error(command, tmp_path):
     """A terminal sends it to all processes, also to those that still import."""
-    about = ["--datasets", "digits"] if command == "sweep" else ["--dataset", "digits"]
-    arguments = [*about, "--set", "epochs=500", "--runs", tmp_path, "--workers", 1]
+    arguments = ["digits", "--set", "epochs=500", "--runs", tmp_path, "--workers", 1]
     process = subprocess.Popen(
         [sys.executable, "-m", "ncgnn", command, *map(str, arguments)],
         stderr=subprocess.PIPE,

@@ -24,7 +24,7 @@ def command(*arguments):
 
 def test_a_finished_run_is_not_given_out_for_another_graph(tmp_path):
     path = tmp_path / "g.npz"
-    arguments = ("train", "--dataset", path, *TABLE, "--runs", tmp_path / "runs")
+    arguments = ("train", path, *TABLE, "--runs", tmp_path / "runs")
     ncgnn.save(ncgnn.generate(120, 400, classes=3, features=4, seed=1), path)
     assert command(*arguments).exit_code == 0
     ncgnn.save(ncgnn.generate(130, 400, classes=3, features=4, seed=2), path)
@@ -50,7 +50,7 @@ def test_the_seed_of_a_configuration_counts(tmp_path):
     config.write_text('[data]\ndataset = "digits"\n[training]\nseed = 7\n')
     result = command("train", "--config", config, *TABLE, "--runs", tmp_path / "runs")
     assert json.loads(result.stdout)["runs"][0]["seed"] == 7
-    both = command("train", "--dataset", "digits", "--seeds", 2, "--set", "seed=5")
+    both = command("train", "digits", "--seeds", 2, "--set", "seed=5")
     assert both.exit_code == 2
     assert "contradict" in both.stderr
 

@@ -1,4 +1,4 @@
-"""The command line. Heavy imports happen inside the commands, so that help answers at once."""
+"""The commands. They reach the package by ``import ncgnn``, which imports on use: help is fast."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from ncgnn._version import __version__
-from ncgnn.cli import data, models, reproduce, runs, sweep, train, tune
+from ncgnn.cli import data, experiments, runs, train
 
 
 class OneLineGroup(TyperGroup):
@@ -41,25 +41,24 @@ app = typer.Typer(
     cls=OneLineGroup,
     help="Separated learning for graphs with confused nodes.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (
+for _command in (
     data.analyze,
     train.train,
     runs.evaluate,
     runs.predict,
     runs.report,
-    tune.tune,
-    sweep.sweep,
+    train.tune,
+    experiments.sweep,
     runs.results,
-    reproduce.reproduce,
+    experiments.reproduce,
     data.datasets,
-    models.models,
+    data.models,
     data.split,
     data.generate,
 ):
-    app.command()(command)
+    app.command()(_command)
 
 
 def _version(value: bool) -> None:

@@ -1,14 +1,14 @@
-"""``ncgnn analyze``, ``ncgnn datasets``, ``ncgnn split`` and ``ncgnn generate``."""
+"""``ncgnn analyze``, ``datasets``, ``models``, ``split`` and ``generate``: what needs no run."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ncgnn
 from ncgnn.cli.options import (
     DataDirOption,
     ForceOption,
@@ -17,15 +17,24 @@ from ncgnn.cli.options import (
     SeedOption,
     SplitOption,
     TableFormat,
+    command,
     free_folder,
     free_path,
-    one_clear_error,
+    is_quiet,
+    note,
     print_json,
-    whole_numbers,
+    read_numbers,
+    table_console,
 )
+from ncgnn.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from ncgnn.data import Split, SplitReport
+    from ncgnn.graph import Graph
+    from ncgnn.nn import ModelEntry
 
 
-@one_clear_error
+@command
 def analyze(
     graph: GraphArgument,
     hops: Annotated[str, typer.Option(help="Hop counts k of NC and entropy.")] = "1,2",
@@ -43,56 +52,44 @@ def analyze(
     """Measure how confused the nodes of a graph are."""
     from rich.console import Console
 
-    counts, out = whole_numbers(hops, "--hops"), free_folder(out)
-    notes = Console(stderr=True)
+    counts = read_numbers(hops, "--hops")
+    out = None if out is None else free_folder(out)
     paths: list[Path] = []
-    with notes.status("starting") as status:
-        import ncgnn
-
-        status.update("reading the graph")
+    with Console(stderr=True, quiet=is_quiet()).status("reading the graph") as status:
         loaded = ncgnn.load(graph, data_dir)
         status.update("measuring (the first time also compiles, once per machine)")
         analysis = ncgnn.analyze(loaded, hops=counts, threshold=threshold)
         if out is not None:
-            from ncgnn.report import write_analysis
-
             status.update("writing tables and figures")
-            paths = write_analysis(analysis, out, table_format.value)
+            paths = ncgnn.report.write_analysis(analysis, out, table_format.value)
     if json:
         print_json(analysis.to_json())
     else:
-        from ncgnn.report import analysis_tables
-
-        console = Console()
-        for table in analysis_tables(analysis):
+        console = table_console(wide=False)
+        for table in ncgnn.report.analysis_tables(analysis):
             console.print(table)
     if paths:
-        print(f"Results are in {out}:", *(f"  {path}" for path in paths), sep="\n", file=sys.stderr)
+        note(f"Results are in {out}:", *(f"  {path}" for path in paths))
     elif not json:
-        notes.print("Add --out FOLDER for the values of every node, pictures and a report.")
+        note("Add --out FOLDER for the values of every node, pictures and a report.")
 
 
-@one_clear_error
+@command
 def datasets(
     name: Annotated[str | None, typer.Argument(help="Show all that is known of one.")] = None,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
     """List the known data sets and which of them are at hand."""
-    from ncgnn.data import find_dataset, find_stored, list_datasets
-
-    known = list_datasets() if name is None else [find_dataset(name)]
-    rows = [asdict(one) | {"at_hand": _shown(find_stored(one.name, data_dir))} for one in known]
+    known = ncgnn.data.list_datasets() if name is None else [ncgnn.data.find_dataset(name)]
+    rows: list[dict[str, Any]] = []
+    for one in known:
+        path = ncgnn.data.find_stored(one.name, data_dir)
+        rows.append(asdict(one) | {"at_hand": None if path is None else str(path)})
     if json:
         print_json({"datasets": rows})
-        return
-    from rich.console import Console
-
-    Console().print(_overview(rows) if name is None else _details(rows[0]))
-
-
-def _shown(path: Path | None) -> str | None:
-    return None if path is None else str(path)
+    else:
+        table_console(wide=False).print(_overview(rows) if name is None else _details(rows[0]))
 
 
 def _overview(rows: list[dict[str, Any]]) -> Any:
@@ -128,10 +125,66 @@ def _details(row: dict[str, Any]) -> Any:
     return table
 
 
-@one_clear_error
+@command
+def models(
+    name: Annotated[str | None, typer.Argument(help="Show one, with all its options.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """List the known models, or show the options of one."""
+    from ncgnn.nn import BY_NAME, ENTRIES
+
+    name = None if name is None else name.lower()
+    if name is not None and name not in BY_NAME:
+        raise UnknownNameError("model", name, list(BY_NAME))
+    rows = [_fact(entry) for entry in ENTRIES] if name is None else [_facts(BY_NAME[name])]
+    if json:
+        print_json({"models": rows})
+        return
+    console, report = table_console(wide=False), ncgnn.report
+    for table in report.model_tables(rows) if name is None else report.model_details(rows[0]):
+        console.print(table)
+
+
+def _fact(entry: ModelEntry) -> dict[str, Any]:
+    """What the list says of a model; its module is not imported."""
+    implemented = entry.place is not None
+    return {
+        "name": entry.name,
+        "title": entry.title,
+        "family": entry.family,
+        "memory": entry.memory if implemented else None,
+        "edges": entry.edges if implemented else None,
+        "paper": entry.paper,
+        "implemented": implemented,
+        "published": dict(entry.published),
+    }
+
+
+def _facts(entry: ModelEntry) -> dict[str, Any]:
+    """All that is known of a model."""
+    if entry.place is None:
+        return _fact(entry)
+    preset, has_own_values = ncgnn.training.preset, ncgnn.training.has_own_values
+    kind = ncgnn.nn.model_class(entry.name)
+    about = (kind.__doc__ or "").strip().partition("\n")[0]
+    common = preset(entry.name, "")
+    own = {one.name: preset(entry.name, one.name) for one in ncgnn.data.list_datasets()}
+    presets = {
+        "every_graph": common,
+        "datasets": [dataset for dataset in own if has_own_values(entry.name, dataset, None)],
+        "searched": ncgnn.training.searched_datasets(entry.name),
+        "row_scaled": [
+            dataset for dataset, tree in own.items() if tree.get("data", {}).get("scaling") == "row"
+        ],
+    }
+    facts = {"about": about, "presets": presets, "options": ncgnn.report.option_facts(kind.Options)}
+    return _fact(entry) | facts
+
+
+@command
 def split(
     graph: GraphArgument,
-    split: SplitOption = "stratified",
+    split: SplitOption = None,
     seed: SeedOption = 0,
     out: Annotated[Path | None, typer.Option(help="File to save the split to, as JSON.")] = None,
     force: ForceOption = False,
@@ -143,12 +196,10 @@ def split(
     Families: stratified (60/20/20 within every class), paper (a fixed count per class in train),
     published (masks that ship with the graph), planetoid and uniform.
     """
-    from ncgnn.data import load, make_split, split_report
-
     out = None if out is None else free_path(out, force)
-    loaded = load(graph, data_dir)
-    made = make_split(loaded, split, seed)
-    report = split_report(made, loaded.labels, loaded.num_classes)
+    loaded = ncgnn.load(graph, data_dir)
+    made = ncgnn.make_split(loaded, split or "stratified", seed)
+    report = ncgnn.split_report(made, loaded.labels, loaded.num_classes)
     if out is not None:
         made.save(out)
     if json:
@@ -156,11 +207,10 @@ def split(
     else:
         _print_split(made, report, loaded)
     if out is not None:
-        print(f"The split is in {out}", file=sys.stderr)
+        note(f"The split is in {out}")
 
 
-def _print_split(made: Any, report: Any, graph: Any) -> None:
-    from rich.console import Console
+def _print_split(made: Split, report: SplitReport, graph: Graph) -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -174,7 +224,7 @@ def _print_split(made: Any, report: Any, graph: Any) -> None:
         table.add_row(name, *(f"{part.class_counts[c]:,}" for part in parts))
     table.add_section()
     table.add_row("all", *(f"{part.size:,} ({part.share:.0%})" for part in parts))
-    console = Console()
+    console = table_console(wide=False)
     console.print(table)
     if report.majority_class is not None:
         answer, right = names[report.majority_class], f"{report.majority_baseline:.1%}"
@@ -182,7 +232,7 @@ def _print_split(made: Any, report: Any, graph: Any) -> None:
     console.print(f"SHA-256 {made.sha256}", highlight=False)
 
 
-@one_clear_error
+@command
 def generate(
     nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")],
     edges: Annotated[int, typer.Option(min=0, help="Number of undirected edges.")],
@@ -205,14 +255,11 @@ def generate(
     force: ForceOption = False,
 ) -> None:
     """Generate a block-model graph with homophilous and confused nodes."""
-    from ncgnn.data import generate as make
-    from ncgnn.data import save
-
     out = free_path(out, force)
     options: dict[str, Any] = {"homophily": homophily}
     if confused_share > 0:
         shares = ((1 - confused_share, homophily), (confused_share, confused_homophily))
         options = {"groups": shares}
     options |= {"classes": classes, "features": features, "feature_signal": feature_signal}
-    graph = make(nodes, edges, name=out.stem, seed=seed, **options)
-    print(save(graph, out))
+    graph = ncgnn.generate(nodes, edges, name=out.stem, seed=seed, **options)
+    print(ncgnn.save(graph, out))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import os
 import sys
+import traceback
+import warnings
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import wraps
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
-from ncgnn.errors import InputError, NcgnnError, lacks_memory
+import ncgnn
+from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, lacks_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -42,11 +48,45 @@ def _from_home(path: Path) -> Path:
 P = ParamSpec("P")
 R = TypeVar("R")
 
+
+def _complete_graph(incomplete: str) -> list[str]:
+    return [entry.name for entry in ncgnn.data.list_datasets() if entry.name.startswith(incomplete)]
+
+
+def _complete_models(incomplete: str) -> list[str]:
+    """Names of models after the last comma; read from the presets, as torch takes seconds."""
+    before, comma, last = incomplete.rpartition(",")
+    presets = (resources.files("ncgnn") / "training" / "presets").iterdir()
+    known = sorted(Path(one.name).stem for one in presets)
+    return [f"{before}{comma}{name}" for name in known if name.startswith(last)]
+
+
+_GRAPH = "A name that 'ncgnn datasets' lists, or the path of an npz file"
 GraphArgument = Annotated[
-    str,
+    str, typer.Argument(metavar="GRAPH", help=f"{_GRAPH}.", autocompletion=_complete_graph)
+]
+MaybeGraphArgument = Annotated[
+    str | None,
     typer.Argument(
-        metavar="GRAPH", help="A name that 'ncgnn datasets' lists, or the path of an npz file."
+        metavar="GRAPH",
+        help=f"{_GRAPH}; a --config may name it instead.",
+        autocompletion=_complete_graph,
     ),
+]
+GraphsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="GRAPH...",
+        help="Names that 'ncgnn datasets' lists, or paths of npz files.",
+        autocompletion=_complete_graph,
+    ),
+]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="Folder of a finished run, or its name under --runs.")
+]
+RunListArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="RUN...", help="Folders of finished runs, or their names under --runs."),
 ]
 DataDirOption = Annotated[
     Path | None,
@@ -59,16 +99,11 @@ JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object instead of tables.")
 ]
 SplitOption = Annotated[
-    str,
-    typer.Option(
-        "--split", help="Split family: stratified, paper, published, planetoid or uniform."
-    ),
-]
-MaybeSplitOption = Annotated[
     str | None,
     typer.Option(
         "--split",
-        help="Split family: stratified (the default), paper, published, planetoid or uniform.",
+        help="Split family: stratified, paper, published, planetoid or uniform. By default "
+        "stratified; for 'reproduce', that of the printed numbers; for 'results', any.",
     ),
 ]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="cpu (the default), cuda, mps.")]
@@ -78,18 +113,25 @@ RunsOption = Annotated[
         "--runs", help="Folder of all runs, one folder in it per run.", callback=_from_home
     ),
 ]
-DatasetsOption = Annotated[
+ModelOption = Annotated[
     str | None,
     typer.Option(
-        "--datasets", help="Names that 'ncgnn datasets' lists, or npz files; several like a,b."
+        "--model",
+        help="A name that 'ncgnn models' lists; ncgcn by default.",
+        autocompletion=_complete_models,
     ),
 ]
 ModelsOption = Annotated[
-    str | None,
-    typer.Option("--models", help="Names that 'ncgnn models' lists; several like ncgcn,gcn."),
+    list[str] | None,
+    typer.Option(
+        "--models",
+        "--model",
+        help="Names that 'ncgnn models' lists, like ncgcn,gcn.",
+        autocompletion=_complete_models,
+    ),
 ]
 SeedsOption = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--seeds", help="How many seeds, from 0 on; or a list of them, like 0,3,7. One: seed 0."
     ),
@@ -102,24 +144,16 @@ SettingsOption = Annotated[
         help="One option of the configuration, like training.epochs=200; may be repeated.",
     ),
 ]
-
-
-def _only_file(files: list[Path] | None) -> list[Path] | None:
-    if files and len(files) > 1:
-        raise typer.BadParameter("one file only; 'ncgnn sweep' takes several.")
-    return files
-
-
 ConfigOption = Annotated[
-    list[Path] | None,
-    typer.Option("--config", help="TOML file with the configuration.", callback=_only_file),
+    Path | None, typer.Option("--config", help="TOML file with the configuration.")
 ]
 ConfigsOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--config",
-        help="TOML file with a configuration; may be repeated, for example once per model.",
-    ),
+    list[str] | None,
+    typer.Option("--config", help="TOML files with configurations, for example one per model."),
+]
+StoredOption = Annotated[
+    list[str] | None,
+    typer.Option("--stored", help="JSON lines of finished runs ('ncgnn results --add-to')."),
 ]
 EngineOption = Annotated[
     EngineChoice,
@@ -145,59 +179,88 @@ TrainOption = Annotated[
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
+_VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Tell more: every epoch, tracebacks of errors.")
+]
+_QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print results and errors alone.")
+]
 
 
-def one_clear_error(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn the package's own errors into one line on standard error and exit code 2."""
+class _Verbosity:
+    """How much the running command tells; a process runs one command."""
 
-    @wraps(command)
+    quiet = False
+    verbose = False
+
+
+def command(function: Callable[P, R]) -> Callable[P, R]:
+    """Give a command -v and -q, and turn the package's own errors into one line and exit code 2."""
+
+    @wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        _Verbosity.verbose = bool(kwargs.pop("verbose", False))
+        _Verbosity.quiet = bool(kwargs.pop("quiet", False))
         try:
             with _warnings_as_lines():
-                return command(*args, **kwargs)
-        except NcgnnError as error:
-            print(f"error: {error}", file=sys.stderr)
-            raise typer.Exit(2) from None
+                return function(*args, **kwargs)
+        except (typer.Exit, typer.Abort):
+            raise
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from None
-        except OSError as error:
-            print(f"error: {_about_file(error)}", file=sys.stderr)
-            raise typer.Exit(2) from None
-        except (MemoryError, OverflowError, RuntimeError) as error:
-            if not (isinstance(error, OverflowError) or lacks_memory(error)):
-                raise
-            print("error: this does not fit into memory; ask for less.", file=sys.stderr)
-            raise typer.Exit(2) from None
         except KeyboardInterrupt:
-            print(
-                "interrupted: files that were finished are whole.",
-                file=sys.stderr,
-            )
+            print("interrupted: files that were finished are whole.", file=sys.stderr)
             raise typer.Exit(130) from None
+        except Exception as error:
+            message = _one_line(error)
+            if message is None:
+                raise
+            if _Verbosity.verbose:
+                traceback.print_exc()
+            print(f"error: {message}", file=sys.stderr)
+            raise typer.Exit(2) from None
 
+    signature = inspect.signature(function, eval_str=True)
+    more = {"verbose": _VerboseOption, "quiet": _QuietOption}
+    extra = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        for name, kind in more.items()
+    ]
+    told: Any = guarded
+    told.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *extra])
+    told.__annotations__ = {**function.__annotations__, **more}
     return guarded
+
+
+def _one_line(error: Exception) -> str | None:
+    """What to tell of an error; None of one that nobody expects."""
+    if isinstance(error, NcgnnError):
+        return str(error)
+    if isinstance(error, OSError):
+        return _about_file(error)
+    if isinstance(error, OverflowError) or lacks_memory(error):
+        return "this does not fit into memory; ask for less."
+    return None
 
 
 @contextmanager
 def _warnings_as_lines() -> Generator[None]:
     """Print the package's own warnings as one line each, and each once."""
-    import warnings
-
-    from ncgnn.errors import NcgnnWarning
-
     show, told = warnings.showwarning, set[str]()
 
-    def shown(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    def print_once(
+        message: Warning | str, category: type[Warning], *place: Any, **more: Any
+    ) -> None:
         if not issubclass(category, NcgnnWarning):
             show(message, category, *place, **more)
         elif str(message) not in told:
             told.add(str(message))
-            print(f"warning: {message}", file=sys.stderr)
+            note(f"warning: {message}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", NcgnnWarning)
-        warnings.showwarning = shown
+        warnings.showwarning = print_once
         yield
 
 
@@ -212,6 +275,22 @@ def _about_file(error: OSError) -> str:
     return f"cannot use {path}: {reason}; name another file or folder."
 
 
+def is_quiet() -> bool:
+    """Whether the user wants results and errors alone."""
+    return _Verbosity.quiet
+
+
+def is_verbose() -> bool:
+    """Whether the user wants to know more."""
+    return _Verbosity.verbose
+
+
+def note(*lines: str) -> None:
+    """Print lines for a person on standard error, unbroken, so that commands can be copied."""
+    if lines and not _Verbosity.quiet:
+        print(*lines, sep="\n", file=sys.stderr)
+
+
 def free_path(path: Path, force: bool) -> Path:
     """A file that may be written; the error says how to replace an existing one."""
     path = path.expanduser()
@@ -220,73 +299,90 @@ def free_path(path: Path, force: bool) -> Path:
     return path
 
 
-def free_folder(path: Path | None) -> Path | None:
+def free_folder(path: Path) -> Path:
     """A folder that may be written to, made or not."""
-    if path is None:
-        return None
     path = path.expanduser()
     if path.exists() and not path.is_dir():
         raise InputError(f"--out is {path}, which is a file; name a folder.")
     return path
 
 
-def whole_numbers(text: str, option: str, least: int = 1) -> tuple[int, ...]:
-    """Read ``"1,2"``; the error names the option."""
+def read_list(values: list[str] | None, option: str) -> tuple[str, ...] | None:
+    """Read a list: ``a,b`` and ``a b`` (or the option twice) mean the same; None if not given."""
+    if not values:
+        return None
+    parts = [
+        part.strip()
+        for value in values
+        for part in ([value] if Path(value).exists() else value.split(","))
+    ]
+    found = tuple(dict.fromkeys(part for part in parts if part))
+    if not found:
+        raise InputError(f"{option} must be a name, or several like a,b; got '{values[0]}'.")
+    return found
+
+
+def read_paths(values: list[str] | None, option: str) -> list[Path] | None:
+    """Read a list of files."""
+    found = read_list(values, option)
+    return None if found is None else [Path(name).expanduser() for name in found]
+
+
+def read_numbers(text: str, option: str, least: int = 1) -> tuple[int, ...]:
+    """Read ``1,2``; the error names the option."""
     try:
-        numbers = tuple(int(part) for part in text.split(","))
+        numbers = tuple(int(part) for part in text.strip(",").split(","))
     except ValueError:
         numbers = ()
     if not numbers or min(numbers) < least or len(set(numbers)) != len(numbers):
-        wanted = f"different whole numbers from {least}, like {least},{least + 1}"
-        raise InputError(f"{option} is '{text}'; give {wanted}.")
+        raise InputError(
+            f"{option} must be different whole numbers from {least}, like {least},{least + 1}; "
+            f"got '{text}'."
+        )
     return numbers
 
 
-def seed_numbers(text: str | None) -> tuple[int, ...] | None:
+def read_seeds(values: list[str] | None, option: str = "--seeds") -> tuple[int, ...] | None:
     """Read how many seeds, or a list of them; None is left for the configuration to say."""
-    if text is None:
+    if not values:
         return None
-    if "," not in text:
-        if not text.isdecimal() or int(text) < 1:
-            wanted = "give how many, like 3, or a list, like 0,3,7; seed 0 alone is '0,'"
-            raise InputError(f"--seeds is '{text}'; {wanted}.")
-        return tuple(range(int(text)))
-    return whole_numbers(text.strip(","), "--seeds", least=0)
+    text = ",".join(values)
+    if "," in text:
+        return read_numbers(text, option, least=0)
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError(
+            f"{option} must say how many, like 3, or list them, like 0,3,7 (seed 0 alone is "
+            f"'0,'); got '{text}'."
+        )
+    return tuple(range(int(text)))
 
 
-def only(files: list[Path] | None) -> Path | None:
-    """The file of a ``--config`` that takes one."""
-    return files[0] if files else None
+def read_settings(
+    settings: list[str] | None, named: dict[str, tuple[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Read ``KEY=VALUE`` options.
 
-
-def chosen_settings(settings: list[str] | None, seeds: str | None) -> dict[str, Any]:
-    """Read ``KEY=VALUE`` options; seeds are said in one way only."""
-    from ncgnn.training import read_setting
-
-    chosen = dict(read_setting(text) for text in settings or [])
-    if seeds is not None and {"seed", "training.seed"} & set(chosen):
-        raise InputError("--seeds and --set seed=… contradict each other; give one of them.")
+    Args:
+        settings: What ``--set`` was given.
+        named: Keys that have an argument or option of their own, with its name and value; what is
+            said in both ways is refused.
+    """
+    chosen = dict(ncgnn.training.read_setting(text) for text in settings or [])
+    for key in chosen:
+        option, value = (named or {}).get(".".join(ncgnn.training.placed(key)), ("", None))
+        if value is not None:
+            raise InputError(f"{option} and --set {key}=… contradict each other; give one of them.")
     return chosen
 
 
-def names(text: str, option: str) -> tuple[str, ...]:
-    """Read ``"a,b"``; the error names the option."""
-    found = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not found:
-        raise InputError(f"{option} is '{text}'; give a name, or several like a,b.")
-    return tuple(dict.fromkeys(found))
-
-
-def table_console() -> Console:
-    """A console for tables; a file has no narrow edge."""
+def table_console(*, wide: bool = True) -> Console:
+    """A console for tables; a file has no narrow edge, where tables are wide."""
     from rich.console import Console
 
     console = Console()
-    return console if console.is_terminal else Console(width=160)
+    return console if console.is_terminal or not wide else Console(width=160)
 
 
 def print_json(value: Any) -> None:
     """Print one JSON object on standard output."""
-    import json
-
     print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))

@@ -1,18 +1,13 @@
-"""Progress of a parameter search on standard error.
-
-Progress of training on standard error, and stopping it without losing work.
-
-Progress of a sweep on standard error.
-"""
+"""Progress of runs, sweeps and searches on standard error; stopping them loses no work."""
 
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ncgnn.cli.options import is_quiet, is_verbose, note
 from ncgnn.experiments import TuneWatcher, Watcher, flat, short
 
 if TYPE_CHECKING:
@@ -42,7 +37,7 @@ class RunProgress:
             TextColumn("{task.fields[state]}"),
             console=self._console,
             transient=True,
-            disable=not self._console.is_terminal,
+            disable=is_quiet() or not self._console.is_terminal,
         )
 
     def __enter__(self) -> RunProgress:
@@ -95,14 +90,15 @@ class RunProgress:
 
     def _sign_of_life(self, text: str) -> None:
         """Where there are no bars, say now and then that the work goes on."""
-        now = time.monotonic()
-        if not self._console.is_terminal and now - self._spoke >= SIGN_OF_LIFE:
+        waited = time.monotonic() - self._spoke
+        if is_verbose() or (not self._console.is_terminal and waited >= SIGN_OF_LIFE):
             self.note(text)
 
     def note(self, text: str) -> None:
         """Print a line above the bars."""
         self._spoke = time.monotonic()
-        self._console.print(text, highlight=False, soft_wrap=True)
+        if not is_quiet():
+            self._console.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 def title(config: RunConfig) -> str:
@@ -121,7 +117,7 @@ def stop_requests() -> Generator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        print("stopping after this epoch; once more stops at once", file=sys.stderr)
+        note("stopping after this epoch; once more stops at once")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -158,7 +154,7 @@ class SweepProgress(Watcher):
             TextColumn("{task.fields[state]}"),
             console=self._console,
             transient=True,
-            disable=not self._console.is_terminal,
+            disable=is_quiet() or not self._console.is_terminal,
         )
         self._total, self._done, self._planned = None, 0, 0
         self._bar_of: dict[str, Any] = {}
@@ -213,7 +209,8 @@ class SweepProgress(Watcher):
         return self._stop()
 
     def _note(self, text: str) -> None:
-        self._console.print(text, highlight=False, soft_wrap=True, markup=False)
+        if not is_quiet():
+            self._console.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 def titles(configs: dict[str, RunConfig]) -> dict[str, str]:

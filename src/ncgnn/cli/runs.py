@@ -1,30 +1,36 @@
-"""``ncgnn evaluate``, ``ncgnn predict`` and ``ncgnn report``: what to do with a finished run.
-
-``ncgnn results``.
-"""
+"""``ncgnn results``, ``evaluate``, ``predict`` and ``report``: what to do with finished runs."""
 
 from __future__ import annotations
 
-import sys
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ncgnn
+from ncgnn._io import write_text
 from ncgnn.cli.options import (
     DataDirOption,
-    DatasetsOption,
     DeviceOption,
     ForceOption,
+    GraphsArgument,
     JsonOption,
     ModelsOption,
+    RunArgument,
+    RunListArgument,
     RunsOption,
+    SplitOption,
+    StoredOption,
     TableFormat,
+    command,
     free_path,
-    names,
-    one_clear_error,
+    is_quiet,
+    note,
     print_json,
+    read_list,
+    read_paths,
     table_console,
 )
 from ncgnn.errors import InputError, NcgnnError
@@ -46,16 +52,13 @@ class ExportFormat(StrEnum):
     latex = "tex"
 
 
-@one_clear_error
+@command
 def results(
-    runs: RunsOption = Path("runs"),
-    stored: Annotated[
-        list[Path] | None,
-        typer.Option("--stored", help="JSON lines of finished runs, read too; may be repeated."),
-    ] = None,
-    datasets: DatasetsOption = None,
+    graphs: GraphsArgument = None,
     models: ModelsOption = None,
-    split: Annotated[str | None, typer.Option(help="Only this split family.")] = None,
+    runs: RunsOption = Path("runs"),
+    stored: StoredOption = None,
+    split: SplitOption = None,
     against: Annotated[
         str | None,
         typer.Option(help="Compare all with this model, seed by seed, by a paired test."),
@@ -71,50 +74,89 @@ def results(
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Show finished runs: mean ± deviation over seeds, per model, data set and split family."""
-    from ncgnn.experiments import results_table, uneven_efforts, without_pairs, write_stored
-
+    """Show finished runs: mean ± deviation over seeds, per model, graph and split family."""
     if out is not None:
-        check_format(free_path(out, force))
-    records, problems = _records(runs, stored or [])
-    wanted = [record for record in records if _is_wanted(record.config, datasets, models, split)]
+        out = check_format(free_path(out, force))
+    asked = _Asked(read_list(graphs, "GRAPH"), read_list(models, "--models"), split)
+    records, problems = _records(runs, read_paths(stored, "--stored") or [])
+    wanted = [record for record in records if asked.includes(record.config)]
     if not wanted:
         raise InputError(_none_like_that(records, runs))
-    problems = {p: t for p, t in problems.items() if _may_be_wanted(p, datasets, models, split)}
-    rows = results_table(wanted, against)
+    problems = {path: text for path, text in problems.items() if asked.may_include(path)}
+    rows = ncgnn.experiments.results_table(wanted, against)
     if json:
         print_json({"rows": _plain(rows), "problems": {str(p): t for p, t in problems.items()}})
     else:
-        _print(rows)
-    alone = [] if against is None else without_pairs(rows, against)
-    for sentence in (*uneven_efforts(rows), *alone):
-        print(f"note: {sentence}", file=sys.stderr)
+        console = table_console()
+        for grid in ncgnn.report.results_tables(rows):
+            console.print(grid)
+    remarks = list(ncgnn.experiments.uneven_efforts(rows))
+    if against is not None:
+        remarks += ncgnn.experiments.without_pairs(rows, against)
+    note(*(f"note: {remark}" for remark in remarks))
     if out is not None:
-        export(rows, out.expanduser())
-        print(f"Written: {out}", file=sys.stderr)
+        export(rows, out)
+        note(f"Written: {out}")
     if add_to is not None:
-        count = write_stored(wanted, add_to)
-        print(f"{count} new or changed runs added to {add_to}", file=sys.stderr)
-    for absent in _without_runs(records, datasets, models):
-        print(f"no finished runs of {absent}", file=sys.stderr)
-    for path, problem in [*problems.items()][:MOST_PROBLEMS]:
-        print(f"not shown: {path}: {problem}", file=sys.stderr)
+        count = ncgnn.experiments.write_stored(wanted, add_to)
+        note(f"{count} new or changed runs added to {add_to}")
+    note(*(f"no finished runs of {name}" for name in asked.without_runs(records)))
+    shown = [*problems.items()][:MOST_PROBLEMS]
+    note(*(f"not shown: {path}: {problem}" for path, problem in shown))
     if len(problems) > MOST_PROBLEMS:
-        print(
-            f"{len(problems) - MOST_PROBLEMS} more are not shown; --json lists all", file=sys.stderr
+        note(f"{len(problems) - MOST_PROBLEMS} more are not shown; --json lists all")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Which runs are asked for; None means all."""
+
+    graphs: tuple[str, ...] | None
+    models: tuple[str, ...] | None
+    split: str | None
+
+    def includes(self, config: dict[str, Any]) -> bool:
+        """Whether a run with this configuration is one of them."""
+        data, graph = config["data"], Path(config["data"]["dataset"])
+        named = set[str]()
+        for name in self.graphs or ():
+            # A path need not exist any more.
+            named |= {name, str(Path(name).expanduser().resolve()), ncgnn.training.located(name)}
+        return (
+            (self.graphs is None or bool({str(graph), graph.name, graph.stem} & named))
+            and (self.models is None or config["model"]["name"] in self.models)
+            and (self.split is None or data["split"] == self.split)
         )
+
+    def may_include(self, run: Path) -> bool:
+        """Whether a run that cannot be shown is, as far as is known, one of them."""
+        try:
+            config = ncgnn.training.RunFolder(run).read_config().model_dump(mode="json")
+        except (NcgnnError, OSError):
+            return True
+        return self.includes(config)
+
+    def without_runs(self, records: list[Record]) -> list[str]:
+        """Names that were asked for in vain."""
+        singles = [(name, _Asked((name,), None, None)) for name in self.graphs or ()]
+        singles += [(name, _Asked(None, (name,), None)) for name in self.models or ()]
+        return [
+            name
+            for name, asked in singles
+            if not any(asked.includes(record.config) for record in records)
+        ]
 
 
 def _records(runs: Path, stored: list[Path]) -> tuple[list[Record], dict[Path, str]]:
-    from ncgnn.experiments import read_runs, read_stored
-
     # One configuration may have been trained on two contents of a file.
     found: dict[tuple[str, str], Record] = {}
     for path in stored:
-        found |= {(record.name, record.graph): record for record in read_stored(path)}
+        found |= {
+            (record.name, record.graph): record for record in ncgnn.experiments.read_stored(path)
+        }
     if stored and not runs.expanduser().is_dir():
         return list(found.values()), {}
-    records, problems = read_runs(runs)
+    records, problems = ncgnn.experiments.read_runs(runs)
     known = {record.name for record in records}
     found = {
         key: record
@@ -137,77 +179,28 @@ def _none_like_that(records: list[Record], runs: Path) -> str:
     )
 
 
-def _without_runs(records: list[Record], datasets: str | None, models: str | None) -> list[str]:
-    """Names that were asked for in vain."""
-    graphs = [] if datasets is None else list(names(datasets, "--datasets"))
-    kinds = [] if models is None else list(names(models, "--models"))
-    absent = [g for g in graphs if not any(_is_wanted(r.config, g, None, None) for r in records)]
-    return absent + [
-        m for m in kinds if not any(_is_wanted(r.config, None, m, None) for r in records)
-    ]
-
-
-def _may_be_wanted(run: Path, datasets: str | None, models: str | None, split: str | None) -> bool:
-    """Whether a run that cannot be shown is, as far as is known, one of those asked for."""
-    from ncgnn.training import RunFolder
-
-    try:
-        config = RunFolder(run).read_config().model_dump(mode="json")
-    except (NcgnnError, OSError):
-        return True
-    return _is_wanted(config, datasets, models, split)
-
-
-def _is_wanted(
-    config: dict[str, Any], datasets: str | None, models: str | None, split: str | None
-) -> bool:
-    from ncgnn.training import located
-
-    data = config["data"]
-    graph = Path(data["dataset"])
-    called = {str(graph), graph.name, graph.stem}
-    asked = () if datasets is None else names(datasets, "--datasets")
-    whole = (str(Path(name).expanduser().resolve()) for name in asked)  # it need not be there
-    asked = {*asked, *whole, *(located(name) for name in asked)}
-    return (
-        (datasets is None or bool(called & asked))
-        and (models is None or config["model"]["name"] in names(models, "--models"))
-        and (split is None or data["split"] == split)
-    )
-
-
-def _print(rows: list[Row]) -> None:
-    from ncgnn.report import results_tables
-
-    console = table_console()
-    for table in results_tables(rows):
-        console.print(table)
-
-
-def check_format(path: Path) -> None:
-    """Complain of a file whose name asks for no known format."""
+def check_format(path: Path) -> Path:
+    """The path of a table, if its name asks for a known format."""
     if path.suffix.removeprefix(".") not in {one.value for one in ExportFormat}:
         known = ", ".join(f".{one.value}" for one in ExportFormat)
-        raise InputError(f"--out is {path}; give a file that ends in {known}.")
+        raise InputError(f"--out must be a file that ends in {known}; got {path}.")
+    return path
 
 
 def export(rows: list[Row], path: Path) -> None:
     """Write rows in the format that the file's name asks for."""
-    from ncgnn._io import write_text
-    from ncgnn.report import Table, results_columns, results_tables, write_columns
-
-    kind = path.suffix.removeprefix(".")
+    report, kind = ncgnn.report, path.suffix.removeprefix(".")
     if kind in ("csv", "parquet"):
-        write_columns(results_columns(rows), path, "csv" if kind == "csv" else "parquet")
+        report.write_columns(
+            report.results_columns(rows), path, "csv" if kind == "csv" else "parquet"
+        )
         return
-    render = Table.markdown if kind == "md" else Table.latex
-    write_text(path, "\n".join(render(table) for table in results_tables(rows)))
+    render = report.Table.markdown if kind == "md" else report.Table.latex
+    write_text(path, "\n".join(render(grid) for grid in report.results_tables(rows)))
 
 
 def _plain(rows: list[Row]) -> list[dict[str, Any]]:
-    from ncgnn.report import results_columns
-
-    columns = results_columns(rows)
+    columns = ncgnn.report.results_columns(rows)
     return [
         {name: _json_value(values[place]) for name, values in columns.items()}
         for place in range(len(rows))
@@ -219,43 +212,32 @@ def _json_value(value: Any) -> Any:
     return None if plain != plain else plain  # NaN is the only value that differs from itself
 
 
-RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="Folder of a finished run, or its name under --runs.")
-]
-RunsArgument = Annotated[
-    list[str],
-    typer.Argument(metavar="RUN...", help="Folders of finished runs, or their names under --runs."),
-]
 MovedOption = Annotated[
-    str | None, typer.Option("--dataset", help="Where the run's graph is now, if it has moved.")
+    str | None, typer.Option("--graph", help="Where the run's graph is now, if it has moved.")
 ]
 
 
-@one_clear_error
+@command
 def evaluate(
     run: RunArgument,
-    dataset: MovedOption = None,
+    graph: MovedOption = None,
     device: DeviceOption = None,
     data_dir: DataDirOption = None,
     runs: RunsOption = Path("runs"),
     json: JsonOption = False,
 ) -> None:
     """Evaluate a finished run again from its weights: scores, and accuracy per group."""
-    trained = _loaded(_folder(run, runs), data_dir, device, dataset)
+    trained = _load(_folder(run, runs), data_dir, device, graph)
     result = trained.evaluate()
     if json:
         print_json(result)
         return
-    from rich.console import Console
-
-    from ncgnn.report import evaluation_tables
-
-    console = Console()
-    for table in evaluation_tables(result, trained.config):
+    console = table_console(wide=False)
+    for table in ncgnn.report.evaluation_tables(result, trained.config):
         console.print(table)
 
 
-@one_clear_error
+@command
 def predict(
     run: RunArgument,
     out: Annotated[
@@ -265,7 +247,7 @@ def predict(
         TableFormat | None,
         typer.Option("--format", help="Format of the table; by default as --out ends, or csv."),
     ] = None,
-    dataset: MovedOption = None,
+    graph: MovedOption = None,
     device: DeviceOption = None,
     data_dir: DataDirOption = None,
     runs: RunsOption = Path("runs"),
@@ -276,10 +258,8 @@ def predict(
     NC and group are those that the model was run with, estimated from its own predictions; of a
     model without groups they say how its predictions would be grouped.
     """
-    from ncgnn.training import RunFolder
-
     folder = _folder(run, runs)
-    RunFolder(folder).check()
+    ncgnn.training.RunFolder(folder).check()
     ending = out.suffix[1:] if out is not None else ""
     by_ending = {known.value: known for known in TableFormat}
     chosen = table_format or by_ending.get(ending, TableFormat.csv)
@@ -289,24 +269,22 @@ def predict(
         raise InputError(f"--out is {path}; let it end in {known}, and --format agree with it.")
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {path.parent}; make it, or name another for --out.")
-    from ncgnn.report import write_columns
-
-    write_columns(_loaded(folder, data_dir, device, dataset).predictions(), path, chosen.value)
+    ncgnn.report.write_columns(
+        _load(folder, data_dir, device, graph).predictions(), path, chosen.value
+    )
     print(path)
 
 
-@one_clear_error
-def report(run: RunsArgument, runs: RunsOption = Path("runs")) -> None:
+@command
+def report(run: RunListArgument, runs: RunsOption = Path("runs")) -> None:
     """Write report.html and figures into finished runs, or into all of a folder of runs."""
-    from ncgnn.report import write_run_report
-    from ncgnn.training import DONE, RunFolder
-
+    done_file, run_folder = ncgnn.training.DONE, ncgnn.training.RunFolder
     named = [_folder(name, runs) for name in run]
-    inside = [sorted(done.parent for done in path.glob(f"*/{DONE}")) for path in named]
+    inside = [sorted(done.parent for done in path.glob(f"*/{done_file}")) for path in named]
     folders = [
-        RunFolder(path)
+        run_folder(path)
         for one, others in zip(named, inside, strict=True)
-        for path in (others if others and not (one / DONE).is_file() else [one])
+        for path in (others if others and not (one / done_file).is_file() else [one])
     ]
     damaged = False
     for folder in folders:
@@ -315,23 +293,21 @@ def report(run: RunsArgument, runs: RunsOption = Path("runs")) -> None:
         except NcgnnError as error:
             if len(folders) == 1:
                 raise
-            print(f"no report: {error}", file=sys.stderr)
+            note(f"no report: {error}")
             damaged = True
             continue
-        print(write_run_report(folder)[0])
+        print(ncgnn.report.write_run_report(folder)[0])
     if damaged:
         raise typer.Exit(1)
 
 
-def _loaded(
-    folder: Path, data_dir: Path | None, device: str | None, dataset: str | None
+def _load(
+    folder: Path, data_dir: Path | None, device: str | None, graph: str | None
 ) -> TrainedModel:
     from rich.console import Console
 
-    with Console(file=sys.stderr).status("reading the run"):
-        from ncgnn.training import load_run
-
-        return load_run(folder, data_dir, device, dataset)
+    with Console(stderr=True, quiet=is_quiet()).status("reading the run"):
+        return ncgnn.load_run(folder, data_dir, device, graph)
 
 
 def _folder(run: str, runs: Path) -> Path:

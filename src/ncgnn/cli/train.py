@@ -1,56 +1,59 @@
-"""``ncgnn train``."""
+"""``ncgnn train`` and ``ncgnn tune``."""
 
 from __future__ import annotations
 
-import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ncgnn
+from ncgnn._memory import keep_freed_memory
 from ncgnn.cli.options import (
     ConfigOption,
     DataDirOption,
     DeviceOption,
     JsonOption,
-    MaybeSplitOption,
+    MaybeGraphArgument,
+    ModelOption,
+    ModelsOption,
+    RetryOption,
     RunsOption,
     SeedsOption,
     SettingsOption,
-    chosen_settings,
-    names,
-    one_clear_error,
-    only,
+    SplitOption,
+    ThreadsOption,
+    WorkersOption,
+    command,
+    note,
     print_json,
-    seed_numbers,
+    read_list,
+    read_numbers,
+    read_seeds,
+    read_settings,
     table_console,
 )
 from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
+    from rich.table import Table
+
+    from ncgnn.experiments import TuneResult
     from ncgnn.graph import Graph
     from ncgnn.training import RunConfig, RunResult
 
 
-@one_clear_error
+@command
 def train(
-    dataset: Annotated[
-        str | None,
-        typer.Option(help="A name that 'ncgnn datasets' lists, or the path of an npz file."),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="A name that 'ncgnn models' lists, ncgcn by default; several, like "
-            "ncgcn,gcn,mlp, are compared."
-        ),
-    ] = None,
+    graph: MaybeGraphArgument = None,
+    models: ModelsOption = None,
     config: ConfigOption = None,
     settings: SettingsOption = None,
     seeds: SeedsOption = None,
-    split: MaybeSplitOption = None,
+    split: SplitOption = None,
     device: DeviceOption = None,
     data_dir: DataDirOption = None,
     runs: RunsOption = Path("runs"),
@@ -65,67 +68,59 @@ def train(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Train a model, once per seed; a run that was interrupted goes on where it stopped.
+    """Train a model, or several to compare, once per seed; interrupted runs go on.
 
     Where no configuration says otherwise, a model uses the parameters that the paper found best
     on a data set, or, on its splits, those that a search of ours chose; and what its preset says of
     all graphs on any other.
     """
-    from ncgnn._memory import keep_freed_memory
-    from ncgnn.training import make_config
-
-    chosen = chosen_settings(settings, seeds)
-    _no_contradiction(
-        chosen,
+    chosen = read_settings(
+        settings,
         {
-            ("data", "dataset"): ("--dataset", dataset),
-            ("model", "name"): ("--model", model),
-            ("data", "split"): ("--split", split),
-            ("training", "device"): ("--device", device),
+            "data.dataset": ("GRAPH", graph),
+            "model.name": ("--models", models),
+            "data.split": ("--split", split),
+            "training.device": ("--device", device),
+            "training.seed": ("--seeds", seeds),
         },
     )
-    numbers = seed_numbers(seeds) or (None,)
-    models = [None] if model is None else names(model, "--model")
+    numbers = read_seeds(seeds) or (None,)
     configs = [
-        make_config(
-            dataset=dataset,
+        ncgnn.training.make_config(
+            dataset=graph,
             model=name,
             split=split,
             device=device,
             seed=number,
-            config=only(config),
+            config=config,
             settings=chosen,
         )
-        for name in models
+        for name in read_list(models, "--models") or (None,)
         for number in numbers
     ]
     if dry_run:
         _print_configs(configs, json)
         return
-    keep_freed_memory()
-    results = _train_all(configs, runs.expanduser(), data_dir, tensorboard)
+    results = _train_all(configs, runs, data_dir, tensorboard)
     if json:
         print_json({"runs": [_plain(result) for result in results]})
     else:
-        from ncgnn.report import comparison_table, summary_table
-
         per_model = [
             results[first : first + len(numbers)] for first in range(0, len(results), len(numbers))
         ]
-        one = len(per_model) == 1
-        table_console().print(summary_table(results) if one else comparison_table(per_model))
+        table_console().print(
+            ncgnn.report.summary_table(results)
+            if len(per_model) == 1
+            else ncgnn.report.comparison_table(per_model)
+        )
         # A file may say other rates.
-        if not config and (remark := about_parameters(configs, chosen)) is not None:
-            print(remark, file=sys.stderr)
-    print(
-        "Results are in", *(f"  {result.folder}" for result in results), sep="\n", file=sys.stderr
-    )
+        if config is None and (remark := about_parameters(configs, chosen)) is not None:
+            note(remark)
+    note("Results are in", *(f"  {result.folder}" for result in results))
 
 
 def _print_configs(configs: list[RunConfig], json: bool) -> None:
     """What would be trained; as TOML one configuration per model, which all its seeds share."""
-    from ncgnn.training import to_toml
-
     if json:
         print_json({"configs": [config.model_dump(mode="json") for config in configs]})
         return
@@ -136,33 +131,19 @@ def _print_configs(configs: list[RunConfig], json: bool) -> None:
     for first, *others in by_model.values():
         more = ", ".join(str(config.training.seed) for config in others)
         head = f"# and the same with seed {more}\n" if others else ""
-        texts.append(head + to_toml(first.model_dump(mode="json")))
+        texts.append(head + ncgnn.training.to_toml(first.model_dump(mode="json")))
     print("\n".join(texts), end="")
-
-
-def _no_contradiction(
-    settings: dict[str, Any], named: dict[tuple[str, str], tuple[str, str | None]]
-) -> None:
-    """Complain if something has an option of its own and is said by --set as well."""
-    from ncgnn.training import placed
-
-    for key in settings:
-        option, value = named.get(placed(key), ("", None))
-        if value is not None:
-            raise InputError(f"{option} and --set {key}=… contradict each other; give one of them.")
 
 
 def _train_all(
     configs: list[RunConfig], runs: Path, data_dir: Path | None, tensorboard: bool
 ) -> list[RunResult]:
     from ncgnn.cli.progress import RunProgress, stop_requests
-    from ncgnn.data import load
-    from ncgnn.report import write_run_report
-    from ncgnn.training import train_run
 
+    keep_freed_memory()
     results: list[RunResult] = []
     with RunProgress() as progress, stop_requests() as stop:
-        graph = load(configs[0].data.dataset, data_dir)
+        graph = ncgnn.load(configs[0].data.dataset, data_dir)
         if (remark := about_edges(graph, [config.model.name for config in configs])) is not None:
             progress.note(remark)
         for config in configs:
@@ -172,13 +153,13 @@ def _train_all(
                 raise typer.Exit(130)
             with progress.run(config, folder if tensorboard else None) as on_epoch:
                 try:
-                    result = train_run(
+                    result = ncgnn.training.train_run(
                         config,
                         runs,
                         graph=graph,
                         on_epoch=on_epoch,
                         on_resume=progress.resumed,
-                        before_done=write_run_report,
+                        before_done=ncgnn.report.write_run_report,
                         stop=stop,
                     )
                 except KeyboardInterrupt:
@@ -193,8 +174,7 @@ def _train_all(
 
 def about_parameters(configs: list[RunConfig], settings: dict[str, Any]) -> str | None:
     """Which of several models start from parameters for this graph, if some do and some do not."""
-    from ncgnn.training import has_own_values, placed
-
+    has_own_values, placed = ncgnn.training.has_own_values, ncgnn.training.placed
     data = configs[0].data
     own = {c.model.name: has_own_values(c.model.name, data.dataset, data.split) for c in configs}
     plain = [name for name, has in own.items() if not has]
@@ -209,12 +189,11 @@ def about_parameters(configs: list[RunConfig], settings: dict[str, Any]) -> str 
 
 def about_edges(graph: Graph, models: Iterable[str]) -> str | None:
     """What a person should know of the edges of a graph of their own, with these models."""
-    from ncgnn.data import list_datasets
     from ncgnn.nn import BY_NAME
 
     if not graph.num_edges:
         return f"{graph.name} has no edges: every node is on its own."
-    if not graph.is_directed or graph.name in {entry.name for entry in list_datasets()}:
+    if not graph.is_directed or graph.name in {entry.name for entry in ncgnn.data.list_datasets()}:
         return None
     known = dict.fromkeys(models)
     listening = [name for name in known if name not in BY_NAME or BY_NAME[name].edges == "incoming"]
@@ -229,3 +208,187 @@ def about_edges(graph: Graph, models: Iterable[str]) -> str | None:
 
 def _plain(result: RunResult) -> dict[str, Any]:
     return {"folder": str(result.folder), "seconds": result.seconds, **result.result}
+
+
+@command
+def tune(
+    graph: MaybeGraphArgument = None,
+    model: ModelOption = None,
+    trials: Annotated[
+        int, typer.Option(min=1, help="How many trials in all, those of earlier calls included.")
+    ] = 100,
+    timeout: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Stop the search then, and evaluate the best so far."),
+    ] = None,
+    config: ConfigOption = None,
+    settings: SettingsOption = None,
+    seeds: SeedsOption = None,
+    evaluate_seeds: Annotated[
+        list[str],
+        typer.Option(
+            help="With how many fresh seeds the best parameters are trained at the end; or a list."
+        ),
+    ] = ["3"],  # noqa: B006
+    split: SplitOption = None,
+    device: DeviceOption = None,
+    data_dir: DataDirOption = None,
+    runs: RunsOption = Path("runs"),
+    workers: WorkersOption = None,
+    threads: ThreadsOption = 1,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="A database, like postgresql://…, for several machines on one study.",
+        ),
+    ] = None,
+    retry_failed: RetryOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Search the parameters of a model by validation accuracy, then train the best ones anew.
+
+    The shipped spaces are the paper's; a TOML file with sections search.training, search.model and
+    search.data changes them. The same command goes on with a search that was interrupted.
+    """
+    if model is not None and "," in model:
+        raise InputError(f"--model must be one model; got {model}; search one at a time.")
+    result = _search(
+        dataset=graph,
+        model=model,
+        trials=trials,
+        timeout=timeout,
+        seeds=read_seeds(seeds),
+        evaluate_seeds=_fresh_seeds(evaluate_seeds),
+        split=split,
+        device=device,
+        config=config,
+        settings=read_settings(settings, {"training.seed": ("--seeds", seeds)}),
+        data_dir=data_dir,
+        runs=runs,
+        workers=workers,
+        threads=threads,
+        storage=storage,
+        retry_failed=retry_failed,
+    )
+    if json:
+        print_json(tune_tree(result))
+    else:
+        table_console().print(tune_table(result))
+    note(*tune_notes(result, data_dir))
+    if result.failed:
+        raise typer.Exit(1)
+
+
+def _search(**options: Any) -> TuneResult:
+    """Search, with progress on standard error and without a trace of an interruption."""
+    from ncgnn.cli.progress import TuneProgress, stop_requests
+
+    with stop_requests() as stop, (progress := TuneProgress(stop)):
+        try:
+            return ncgnn.experiments.tune(**options, watcher=progress)
+        except KeyboardInterrupt:
+            note("interrupted; the same command continues the search")
+            raise typer.Exit(130) from None
+
+
+def _fresh_seeds(values: list[str]) -> int | tuple[int, ...]:
+    """Read how many seeds, or a list of them."""
+    if len(values) == 1 and values[0].isdecimal():
+        return int(values[0])
+    return read_numbers(",".join(values), "--evaluate-seeds", least=0)
+
+
+def tune_table(result: TuneResult) -> Table:
+    """What was found, for people."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    config = result.config
+    title = f"{config.model.name} on {config.data.dataset}, {config.data.split} split"
+    table = Table("", "", title=escape(title), title_justify="left", show_header=False)
+    for option, value in result.parameters.items():
+        table.add_row(option, escape(str(value)))
+    table.add_section()
+    table.add_row(f"validation in the search, {_seeds(result.seeds)}", f"{100 * result.value:.2f}")
+    if result.runs:
+        over = ncgnn.training.summary(result.runs)
+        fresh = f"fresh {_seeds(over.seeds)}"
+        table.add_row(f"validation, {fresh}", ncgnn.report.percent(over.val_accuracy))
+        if "accuracy" in over.test:
+            table.add_row(
+                f"test, {fresh}", ncgnn.report.percent(over.test["accuracy"]), style="bold"
+            )
+        if "macro_f1" in over.test:
+            table.add_row(f"test macro-F1, {fresh}", ncgnn.report.percent(over.test["macro_f1"]))
+        if over.majority_baseline is not None:
+            table.add_row(f"majority class, {fresh}", ncgnn.report.percent(over.majority_baseline))
+    table.add_row("trials", result.state.in_words)
+    return table
+
+
+def _seeds(seeds: tuple[int, ...]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(str(seed) for seed in seeds)}"
+
+
+def tune_tree(result: TuneResult) -> dict[str, Any]:
+    """What was found, for programs."""
+    over = ncgnn.training.summary(result.runs) if result.runs else None
+    test = {} if over is None else {name: asdict(one) for name, one in over.test.items()}
+    majority = None if over is None else over.majority_baseline
+    return {
+        "study": str(result.folder),
+        "dataset": result.config.data.dataset,
+        "model": result.config.model.name,
+        "split": result.config.data.split,
+        "parameters": result.parameters,
+        "search": {
+            "seeds": list(result.seeds),
+            "val_accuracy": result.value,
+            "complete": result.state.complete,
+            "pruned": result.state.pruned,
+            "failed": result.state.failed,
+        },
+        "evaluation": None
+        if over is None
+        else {
+            "seeds": list(over.seeds),
+            "val_accuracy": asdict(over.val_accuracy),
+            "test_accuracy": test.get("accuracy"),
+            "test_macro_f1": test.get("macro_f1"),
+            "majority_baseline": None if majority is None else asdict(majority),
+            "test_nodes_seen_in_search": result.seen,
+            "runs": [str(run.folder) for run in result.runs],
+        },
+        "failed": {str(path): error for path, error in result.failed.items()},
+    }
+
+
+def tune_notes(result: TuneResult, data_dir: Path | None) -> Iterator[str]:
+    """What a person should know beside the table."""
+    command = f"ncgnn train --config {result.folder / 'best.toml'} --runs {result.folder.parent}"
+    fresh = list(result.fresh)
+    if fresh:  # those of the search were lucky
+        command += f" --seeds {','.join(map(str, fresh))}{',' if len(fresh) == 1 else ''}"
+    if data_dir is not None:
+        command += f" --data-dir {data_dir}"
+    yield f"The study is in {result.folder}; '{command}' trains the best parameters."
+    if result.seen and result.runs:
+        yield (
+            f"note: {result.seen:.0%} of the test nodes of the fresh splits were training or "
+            "validation nodes in the search, so the parameters (not the weights) were chosen with "
+            "their labels, as in the paper's own protocol."
+        )
+    state = result.state
+    left = state.total - state.done
+    if state.is_exhausted:
+        again = f"; {state.failed} failed, --retry-failed tries again" if state.failed else ""
+        yield f"Every choice of the search space was tried, {state.size} in all{again}."
+    elif left > 0 and state.is_hopeless:
+        yield f"{left} trials are left, but errors have ended the search; --retry-failed goes on."
+    elif left > 0:
+        yield f"{left} trials are left; the same command goes on."
+    for path, error in result.failed.items():
+        yield f"failed: {path}: {error}"
+    if any((path / ncgnn.training.ERROR).is_file() for path in result.failed):
+        yield "--retry-failed tries failed runs once more."

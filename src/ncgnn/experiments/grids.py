@@ -50,12 +50,12 @@ def check_all_used(
         if not any(file.fits(*run) for run in runs):
             raise InputError(
                 f"{file.path} is for {file.scope}, which is not asked for; leave the file out, or "
-                "name these with --models and --datasets."
+                "name these as GRAPH and with --models."
             )
 
 
 _SAID_ELSEWHERE = {
-    "data.dataset": "--datasets",
+    "data.dataset": "GRAPH",
     "data.split": "--split",
     "model.name": "--models",
     "training.seed": "--seeds",
@@ -91,7 +91,7 @@ def grid(
         [datasets] if isinstance(datasets, str) else datasets or _named(files, "dataset")
     )
     if graphs == [None]:
-        raise InputError("say which graphs: --datasets NAME, or several like a,b.")
+        raise InputError("name a graph, or several: GRAPH on the command line, datasets in Python.")
     graphs = list(dict.fromkeys(located(graph) for graph in graphs))
     chosen = _each([models] if isinstance(models, str) else models or _named(files, "model"))
     common = _common_split(files)

@@ -174,11 +174,11 @@ def request_for(
     """
     wanted = target(name)
     for option, given, shown in (
-        ("--datasets", datasets, wanted.datasets),
+        ("GRAPH", datasets, wanted.datasets),
         ("--models", models, wanted.models),
     ):
         if given is not None and not shown:
-            what = "data sets" if option == "--datasets" else "models"
+            what = "data sets" if option == "GRAPH" else "models"
             raise InputError(f"{name} shows no {what}; leave {option} out.")
     files = read_config_files(config)
     _check_used(wanted, split, seeds, settings or {}, files)

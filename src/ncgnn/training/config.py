@@ -406,7 +406,7 @@ def make_config(
     tree["model"]["name"] = chosen
     _check_known([key for key in settings or {} if "." not in key], chosen, where)
     if "dataset" not in tree["data"]:
-        raise InputError("say which graph: --dataset NAME, or dataset = … under [data].")
+        raise InputError("name a graph: GRAPH on the command line, or dataset = … under [data].")
     said_here = dataset is not None or ("data", "dataset") in own
     beside = None if said_here or file is None else file.path.parent
     tree["data"]["dataset"] = located(str(tree["data"]["dataset"]), beside)

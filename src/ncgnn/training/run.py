@@ -456,9 +456,7 @@ def load_run(
     except InputError as error:
         if dataset is not None:
             raise
-        raise InputError(
-            f"{error} If the graph of a run has moved, --dataset says where."
-        ) from None
+        raise InputError(f"{error} If the graph of a run has moved, --graph says where.") from None
     if graph.fingerprint != folder.read_json(names.ENVIRONMENT)["graph_sha256"]:
         raise InputError(
             f"{place} is not the graph that {folder.path} was trained on, or has changed since."

@@ -114,7 +114,7 @@ def check_fresh_runs(runs: Path, plan: Plan, fresh: Iterable[int], graph: Graph)
 
 #: What a search cannot choose, and the option that says it.
 _SAID_ELSEWHERE = {
-    "data.dataset": "--dataset",
+    "data.dataset": "GRAPH",
     "data.split": "--split",
     "model.name": "--model",
     "training.seed": "--seeds",

@@ -1,0 +1,337 @@
+"""``ncgnn sweep`` and ``ncgnn reproduce``: many runs, and the tables and figures made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import ncgnn
+from ncgnn.cli.options import (
+    AddressOption,
+    ConfigsOption,
+    DataDirOption,
+    DeviceOption,
+    EngineChoice,
+    EngineOption,
+    GraphsArgument,
+    JsonOption,
+    ModelsOption,
+    RetryOption,
+    RunsOption,
+    SeedsOption,
+    SettingsOption,
+    SplitOption,
+    StoredOption,
+    ThreadsOption,
+    TrainOption,
+    WorkersOption,
+    command,
+    free_folder,
+    note,
+    print_json,
+    read_list,
+    read_paths,
+    read_seeds,
+    read_settings,
+    table_console,
+)
+from ncgnn.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ncgnn.experiments import Cell, Record, SweepResult
+    from ncgnn.paper import Reproduction, Request
+    from ncgnn.training import RunConfig
+
+#: All tables and figures; known here too, because help must not wait for the experiments.
+NAMES = (
+    *("table1", "table2", "classic-uniform", "classic-published", "duplication", "leaderboard"),
+    *("efficiency", "distributions", "observation", "embeddings", "groups", "interplay"),
+    *("sensitivity", "alpha", "time", "entropy"),
+)
+#: So many missing runs are named one by one.
+MOST_MISSING = 20
+
+
+@command
+def sweep(
+    graphs: GraphsArgument = None,
+    models: ModelsOption = None,
+    config: ConfigsOption = None,
+    settings: SettingsOption = None,
+    seeds: SeedsOption = None,
+    split: SplitOption = None,
+    device: DeviceOption = None,
+    data_dir: DataDirOption = None,
+    runs: RunsOption = Path("runs"),
+    train: TrainOption = True,
+    engine: EngineOption = EngineChoice.local,
+    address: AddressOption = None,
+    workers: WorkersOption = None,
+    threads: ThreadsOption = 1,
+    retry_failed: RetryOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Train every model (ncgcn by default) on every graph with every seed, several at a time.
+
+    Finished runs are never trained again and interrupted ones go on where they stopped, so the
+    same command may be given as often as you like. Runs that fail keep their error and are listed.
+    """
+    configs = ncgnn.experiments.grid(
+        read_list(graphs, "GRAPH"),
+        read_list(models, "--models"),
+        seeds=read_seeds(seeds),
+        split=split,
+        device=device,
+        config=read_paths(config, "--config"),
+        settings=read_settings(settings, {"training.seed": ("--seeds", seeds)}),
+    )
+    if not train:
+        _show_plan(ncgnn.experiments.plan(configs, runs, data_dir=data_dir), json=json)
+        return
+    outcome = _run_cells(
+        configs,
+        runs,
+        data_dir=data_dir,
+        engine=engine.value,
+        address=address,
+        workers=workers,
+        threads=threads,
+        retry_failed=retry_failed,
+    )
+    if json:
+        print_json(_sweep_tree(outcome))
+    elif outcome.runs:
+        rows = ncgnn.experiments.results_table(ncgnn.experiments.as_records(outcome.runs))
+        console = table_console()
+        for table in ncgnn.report.results_tables(rows):
+            console.print(table)
+    _leave_if_stopped(outcome, runs)
+    if outcome.failed:
+        raise typer.Exit(1)
+
+
+def _show_plan(planned: list[Cell], *, json: bool) -> None:
+    """How many runs of every model and graph are finished, and what became of the others."""
+    if not json:
+        table_console().print(ncgnn.report.plan_table(planned))
+        note(*(f"{run.folder.path}: {run.error}" for run in planned if run.error))
+        return
+    found = [
+        {
+            "folder": str(run.folder.path),
+            "dataset": run.config.data.dataset,
+            "split": run.config.data.split,
+            "model": run.config.model.name,
+            "seed": run.config.training.seed,
+            "state": run.state,
+            "error": run.error,
+        }
+        for run in planned
+    ]
+    print_json({"runs": found})
+
+
+def _run_cells(configs: Sequence[RunConfig], runs: Path, **options: Any) -> SweepResult:
+    """Train what is missing, with progress on standard error; Ctrl-C loses nothing."""
+    from ncgnn.cli.progress import SweepProgress, stop_requests
+
+    with stop_requests() as stop, SweepProgress(stop) as progress:
+        return ncgnn.experiments.sweep(configs, runs, watcher=progress, **options)
+
+
+def _leave_if_stopped(outcome: SweepResult, runs: Path) -> None:
+    """Say where results are and what failed; end with an error if the user stopped the sweep."""
+    finished = len(outcome.runs)
+    note(f"{'1 finished run is' if finished == 1 else f'{finished} finished runs are'} in {runs}")
+    if outcome.failed:
+        # A changed graph has left no error in the folder, and trying again is no remedy for it.
+        again = any((path / ncgnn.training.ERROR).is_file() for path in outcome.failed)
+        note(f"{len(outcome.failed)} failed{' (--retry-failed tries again)' if again else ''}:")
+        note(*(f"  {path}: {error}" for path, error in outcome.failed.items()))
+    if outcome.left:
+        note(f"{len(outcome.left)} are left; the same command goes on.")
+        raise typer.Exit(130)
+
+
+def _sweep_tree(outcome: SweepResult) -> dict[str, Any]:
+    return {
+        "runs": [
+            {"folder": str(run.folder), "seconds": run.seconds, **run.result}
+            for run in outcome.runs
+        ],
+        "failed": {str(path): error for path, error in outcome.failed.items()},
+        "left": [str(path) for path in outcome.left],
+    }
+
+
+def _complete_name(incomplete: str) -> list[str]:
+    return [name for name in NAMES if name.startswith(incomplete)]
+
+
+@command
+def reproduce(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help=f"Which table or figure: {', '.join(NAMES)}. Without a name, all are listed with "
+            "what they show.",
+            autocompletion=_complete_name,
+        ),
+    ] = None,
+    graphs: GraphsArgument = None,
+    models: ModelsOption = None,
+    config: ConfigsOption = None,
+    settings: SettingsOption = None,
+    seeds: SeedsOption = None,
+    split: SplitOption = None,
+    device: DeviceOption = None,
+    data_dir: DataDirOption = None,
+    runs: RunsOption = Path("runs"),
+    stored: StoredOption = None,
+    out: Annotated[Path, typer.Option(help="Folder for what is made.")] = Path("reproduced"),
+    train: TrainOption = True,
+    engine: EngineOption = EngineChoice.local,
+    address: AddressOption = None,
+    workers: WorkersOption = None,
+    threads: ThreadsOption = 1,
+    retry_failed: RetryOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Make a table or figure of the paper again: train what is missing, then show all.
+
+    The same command may be given as often as you like: finished runs are never trained again.
+    """
+    if name is None:
+        if any((graphs, models, config, settings, seeds, split, stored)):
+            raise InputError(f"name a table or figure: {', '.join(NAMES)}.")
+        _list_targets()
+        return
+    stores = read_paths(stored, "--stored") or []
+    is_timed = _check_target(name, stores, workers, address)
+    out = free_folder(out)
+    kept = [record for path in stores for record in ncgnn.experiments.read_stored(path)]
+    request, absent = ncgnn.paper.request_for(
+        name,
+        datasets=read_list(graphs, "GRAPH"),
+        models=read_list(models, "--models"),
+        seeds=read_seeds(seeds) or (0,),
+        split=split,
+        data_dir=data_dir,
+        config=read_paths(config, "--config"),
+        settings=read_settings(settings, {"training.seed": ("--seeds", seeds)})
+        | ({"device": device} if device else {}),
+        stored=kept,
+        train=train,
+    )
+    options: dict[str, Any] = {
+        "engine": engine.value,
+        "address": address,
+        "workers": 1 if is_timed else workers,
+        "threads": threads,
+        "retry_failed": retry_failed,
+        "warm_up": is_timed,
+    }
+    made, failed = _make(name, request, absent, kept, runs, options if train else None)
+    if json:
+        print_json(_reproduction_tree(made))
+    _show(made, out, quiet=json)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _check_target(name: str, stored: list[Path], workers: int | None, address: str | None) -> bool:
+    """Complain of options that a target cannot take; returns whether it compares times."""
+    if "," in name:
+        raise InputError(f"{name} names several; make one table or figure at a time.")
+    if stored and not ncgnn.paper.takes_stored(name):
+        raise InputError(f"{name} needs more of its runs than scores; leave --stored out.")
+    is_timed = ncgnn.paper.is_timed(name)
+    if is_timed and (workers or 1) > 1:
+        raise InputError(f"{name} compares times: --workers must be 1, which is the default here.")
+    if is_timed and address is not None:
+        raise InputError(f"{name} compares times of one machine: leave --address out.")
+    return is_timed
+
+
+def _make(
+    name: str,
+    request: Request,
+    absent: dict[str, str],
+    stored: list[Record],
+    runs: Path,
+    options: dict[str, Any] | None,
+) -> tuple[Reproduction, bool]:
+    """The table or figure, after training what is missing; and whether any run failed."""
+    wanted = ncgnn.paper.target(name).cells(request)
+    kept = set[str]()
+    if ncgnn.paper.takes_stored(name):
+        stored, others = ncgnn.experiments.of_this_graph(stored, wanted, request.data_dir)
+        note(*(f"not used: the stored run {other} is of another graph." for other in others))
+        kept = {record.name for record in stored}
+    cells = [
+        config
+        for config in wanted
+        if ncgnn.training.RunFolder(runs / config.name).is_done()
+        or (config.name not in kept and options is not None)
+    ]
+    failed = False
+    if options is None and wanted and not cells and not kept:
+        raise InputError(
+            f"none of its {len(wanted)} runs is finished in {runs}; leave --no-train out, or name "
+            "another folder with --runs."
+        )
+    if options is None or not cells:
+        found = ncgnn.experiments.finished_runs(cells, runs, request.data_dir)
+    else:
+        outcome = _run_cells(cells, runs, data_dir=request.data_dir, **options)
+        _leave_if_stopped(outcome, runs)
+        if ncgnn.paper.is_timed(name) and (old := sum(not run.fresh for run in outcome.runs)):
+            note(
+                f"note: {old} runs were found finished; their times are of when they were trained, "
+                "and compare only if the machine was quiet then. --runs names another folder."
+            )
+        found, failed = outcome.runs, bool(outcome.failed)
+    return (
+        ncgnn.paper.reproduce(name, found, request=request, absent=absent, stored=stored),
+        failed,
+    )
+
+
+def _reproduction_tree(made: Reproduction) -> dict[str, Any]:
+    """All numbers, for other programs."""
+    return {
+        "name": made.target.name,
+        "split": made.request.split,
+        "seeds": list(made.request.seeds),
+        "config": {str(file.path): file.tables for file in made.request.files},
+        "settings": dict(made.request.settings),
+        "absent": made.absent,
+        "data": made.data.plain(),
+    }
+
+
+def _show(made: Reproduction, out: Path, *, quiet: bool) -> None:
+    """Print a table unless quiet; write tables and figures, and say where; list what is missing."""
+    console = table_console()
+    for grid in () if quiet else ncgnn.paper.paper_grids(made):
+        console.print(grid)
+    paths = ncgnn.paper.write_reproduction(made, out)
+    note("Written:", *(f"  {path}" for path in paths))
+    note(*(f"left out: {dataset}: {reason}" for dataset, reason in made.absent.items()))
+    missing = made.data.missing
+    if missing:
+        note(f"missing runs: {len(missing)}", *(f"  {run}" for run in missing[:MOST_MISSING]))
+    if len(missing) > MOST_MISSING:
+        note(f"  … and {len(missing) - MOST_MISSING} more; --json lists all")
+
+
+def _list_targets() -> None:
+    known = [ncgnn.paper.target(name) for name in ncgnn.paper.targets()]
+    rows = tuple((target.name, target.kind, target.title) for target in known)
+    columns = ("name", "kind", "what it shows")
+    grid = ncgnn.report.Table("ncgnn reproduce NAME", columns, rows, left=3)
+    table_console().print(grid)
