@@ -97,7 +97,12 @@ def test_the_best_configuration_trains_and_is_what_was_evaluated(searched):
         config = make_config(config=result.folder / "best.toml", seed=run.config.training.seed)
         assert config == run.config
         assert not train_run(config, runs).fresh
-    assert (result.folder / "best.toml").read_text().startswith("# Found by 'ncgnn tune'")
+    best = result.folder / "best.toml"
+    assert best.read_text().startswith("# Found by 'ncgnn tune'")
+    graph, *options = result.comparison_command((4,))[2:]
+    assert graph == result.config.data.dataset
+    assert options == ["--config", str(best), "--runs", str(runs), "--seeds", "4,"]
+    assert result.comparison_command()[-1] == "1,2"
 
 
 def test_nothing_heavy_is_kept_and_test_scores_are_not(searched):

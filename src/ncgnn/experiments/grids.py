@@ -1,9 +1,4 @@
-"""What people are told of a data set: its name, or as much of its path as it takes.
-
-TOML files that say, for some runs, what a preset would say otherwise.
-
-Many configurations at once.
-"""
+"""Grids of configurations: every model on every data set with every seed, with files for some."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Files of records: JSON lines, small enough to be kept beside code.
+"""Records of finished runs, read from run folders and kept as JSON lines beside code.
 
-What is kept of finished runs: their configuration and their scores, without weights.
+A record holds configuration and scores, without weights.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Finished runs as rows: one per model, options, data set and split family.
+"""Tables of finished runs: one row per model, options, data set and split family.
 
-A row of results: runs that differ in nothing but their seed.
-
-Is one model better than another, or were its seeds lucky?
-
-Rows of results beside one of them: differences over common seeds, and what makes them uneven.
+Rows hold runs that differ in nothing but their seed, and are compared seed by seed.
 """
 
 from __future__ import annotations

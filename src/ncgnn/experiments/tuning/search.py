@@ -1,13 +1,7 @@
 """Parameter search: the paper's spaces or your own, by validation accuracy alone.
 
-What a search leaves for people: the best configuration and a table of all trials.
-
-What a parameter search tells while it goes on, and what comes of it.
-
-One trial: the mean validation accuracy over seeds, given up early if it is worse than others.
-
 Nothing here looks at test nodes: what is compared is the best validation accuracy so far, and what
-is kept is validation accuracy, epochs and seconds.
+is kept of a trial is validation accuracy, epochs and seconds.
 """
 
 from __future__ import annotations
@@ -148,6 +142,18 @@ class TuneResult:
     fresh: tuple[int, ...]
     runs: tuple[RunResult, ...]
     failed: dict[Path, str]
+
+    def comparison_command(self, seeds: Sequence[int] = ()) -> list[str]:
+        """The command that trains the winner with the seeds of other models, word by word.
+
+        Args:
+            seeds: Those of the models to compare with; by default the fresh seeds.
+        """
+        place = ["--config", str(self.folder / BEST), "--runs", str(self.folder.parent)]
+        numbers = tuple(seeds) or self.fresh or self.seeds
+        # One number alone would say how many.
+        listed = ",".join(map(str, numbers)) + ("," if len(numbers) == 1 else "")
+        return ["ncgnn", "train", self.config.data.dataset, *place, "--seeds", listed]
 
 
 #: So many processes may die before one of them has ended a trial.

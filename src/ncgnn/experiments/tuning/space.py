@@ -1,11 +1,4 @@
-"""Which values a trial takes: what Optuna proposes, as long as that was not tried before.
-
-Fresh seeds for the winner of a search, and what the search has seen of their test nodes.
-
-What is searched: values by option, and what a choice of them means to a configuration.
-
-What a parameter search is about: it decides every trial, and the name of the study.
-"""
+"""What is searched: fixed settings, values by option and seeds, and the choice of every trial."""
 
 from __future__ import annotations
 

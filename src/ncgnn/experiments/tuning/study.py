@@ -1,21 +1,10 @@
 """A study: which trials are done, which are to be done, and whose process has died.
 
-Optuna remembers trials and proposes parameters. Beside that, the process of a trial keeps a file
-locked, or, in a database, gives signs of life. A trial whose process has died fails, and a copy of
-it is put in the queue that goes on in the same folder; so nothing is lost, and the search takes the
-course that it would have taken without the interruption.
-
-The journal of a study, a file that no kill and no full disk can damage for good.
-
-The folder of a study.
-
-When a trial is given up: it is worse than the median of the others at the same place.
-
-How far a parameter search is.
-
-The memory of a study: a journal in its folder, or a database that several machines share.
-
-A trial that this process works on, from the moment it is taken until it is told how it ended.
+Optuna remembers trials, in a journal of the study's folder or in a database that several machines
+share, and proposes parameters. Beside that, the process of a trial keeps a file locked, as Optuna's
+journal knows no heartbeat, or gives Optuna's signs of life in a database. A trial whose process has
+died fails, and a copy of it is queued that goes on in the same folder; so nothing is lost, and the
+search takes the course that it would have taken without the interruption.
 """
 
 from __future__ import annotations
