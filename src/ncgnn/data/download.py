@@ -31,6 +31,9 @@ _LFS_START = b"version https://git-lfs"
 _TEMPORARY_CODES = frozenset([408, 425, 429, 500, 502, 503, 504])
 
 
+# Not pooch: it follows redirections away from https and cannot stop at a size or a deadline.
+
+
 class _TemporaryError(Exception):
     """The same request may succeed a little later."""
 
