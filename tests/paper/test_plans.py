@@ -1,0 +1,295 @@
+"""What decides which numbers the pages of results show."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from ncgnn.errors import InputError
+from ncgnn.experiments import Record, read_stored, write_stored
+from ncgnn.paper import Store, plan
+from ncgnn.paper.plans import combined, competitors, modes
+from ncgnn.paper.plans.pages import result_pages
+from ncgnn.training import make_config
+
+ROOT = Path(__file__).parent.parent.parent
+GRAPH = "chameleon-filtered"
+PAPER, STRATIFIED = competitors.Competitors("paper"), competitors.Competitors("stratified")
+
+
+def record(config, val=0.5, test=0.5):
+    result = {
+        "scores": {
+            "val": {"accuracy": val, "macro_f1": val},
+            "test": {"accuracy": test, "macro_f1": test},
+        },
+        "seed": config.training.seed,
+        "majority_baseline": 0.3,
+        "epochs": 3,
+        "split_sha256": "0" * 64,
+    }
+    return Record(config.name, config.model_dump(mode="json"), result, 1.0)
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A folder of stored runs, to which runs can be added."""
+    made = Store(tmp_path)
+
+    def add(name, records):
+        write_stored(records, tmp_path / f"{name}.jsonl")
+        return Store(tmp_path)
+
+    made.add = add
+    return made
+
+
+def test_the_choice_is_by_validation_and_waits_for_all_of_the_search(store):
+    tried = PAPER.search("gcn", GRAPH)
+    assert len(tried) == len(competitors.CHOICES)
+    assert {config.training.seed for config in tried} == {competitors.SEARCH_SEED}
+    records = [record(c, val=0.4 + 0.1 * (i == 2), test=0.9 - i / 10) for i, c in enumerate(tried)]
+    assert PAPER.final("gcn", GRAPH, store.add("competitors", records[1:])) == []
+    chosen = PAPER.final("gcn", GRAPH, store.add("competitors", records))
+    assert [config.training.seed for config in chosen] == [0, 1, 2]
+    rate, decay, dropout = competitors.CHOICES[2]
+    for config in chosen:
+        assert (config.training.learning_rate, config.training.weight_decay) == (rate, decay)
+        assert config.model.options["dropout"] == dropout
+
+
+def test_what_is_not_searched_keeps_its_preset(store):
+    assert PAPER.search("hog", GRAPH) == []
+    (first, *_), (second, *_) = (PAPER.search(row, GRAPH)[2:] for row in ("sngnn", "sngnn++"))
+    assert first.model.options["variant"] == "plus"
+    assert second.model.options["variant"] == "plusplus"
+    # One layer has no dropout to choose.
+    assert first.model.options == PAPER.search("sngnn", GRAPH)[0].model.options
+    assert first.training.learning_rate == competitors.CHOICES[2][0]
+
+
+def test_only_cells_below_the_paper_are_corrected(store):
+    (planned, *_) = PAPER.final("hog", GRAPH, store)
+    for test, short in ((0.39, True), (0.41, False)):  # the paper prints 41.87
+        kept = Store(store.folder)
+        kept._read["competitors"] = {planned.name: record(planned, test=test)}
+        again = PAPER.corrected("hog", GRAPH, kept)
+        assert [config.training.class_shares for config in again] == ["val"] * short
+    assert not competitors.is_short("appnp", GRAPH, [record(planned, test=0.1)])
+
+
+def test_tables_show_planned_runs_alone_and_say_what_is_short(store):
+    planned = PAPER.final("hog", GRAPH, store)
+    runs = [record(config, test=0.30 + 0.01 * i) for i, config in enumerate(planned)]
+    changed = planned[0].training.model_copy(update={"learning_rate": 0.3})
+    other = record(planned[0].model_copy(update={"training": changed}), test=0.99)
+    kept = store.add("competitors", [*runs, other])
+    assert len(read_stored(kept.folder / "competitors.jsonl")) == 4
+    text = "\n".join(table.markdown() for table in PAPER.tables(kept))
+    assert "| hog | 31.00 ± 1.00 (3) |" in text
+    assert "| hog, paper | 41.87 ± 5.94 \\* |" in text
+    assert "hog on chameleon-filtered 31.00 (paper 41.87)" in text
+    assert "| hog | preset |" in text
+    assert "sngnn" not in text
+    assert "99.00" not in text
+    kept = store.add(
+        "competitors", [record(c, test=0.42) for c in PAPER.corrected("hog", GRAPH, kept)]
+    )
+    assert "31.00 → 42.00 (paper 41.87)" in PAPER.tables(kept)[0].notes[1]
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return result_pages(Store(ROOT / "results"))
+
+
+@pytest.mark.parametrize("name", ["modes", "competitors", "stratified", "classic", "combined"])
+def test_the_pages_are_made_of_the_stored_runs(pages, name):
+    text = (ROOT / "docs" / "results" / f"{name}.md").read_text(encoding="utf-8")
+    assert text == pages[f"{name}.md"]
+    assert text.count("\n| ") > 15
+
+
+def test_the_front_page_says_what_the_tables_say(pages):
+    """Every number of the first table of RESULTS.md stands on a page."""
+    first = (ROOT / "RESULTS.md").read_text(encoding="utf-8").split("```sh")[0]
+    everything = "\n".join(pages.values()) + (ROOT / "RESULTS.md").read_text().split("```")[2]
+    numbers = {word.strip("(),;.:") for word in first.split()}
+    numbers = {one for one in numbers if one.replace(".", "").isdigit() and "." in one}
+    assert len(numbers) > 15
+    assert not {one for one in numbers if one not in everything}
+
+
+def test_shipped_parameters_are_those_that_the_kept_search_chose():
+    store = Store(ROOT / "results")
+    shipped = (files("ncgnn.training") / "presets" / "searched.toml").read_text(encoding="utf-8")
+    assert shipped == competitors.searched_presets(store)
+    assert "gcn" in tomllib.loads(shipped)
+    assert not {"hog", "cpgnn", "gbksage", "sngnn++", "ncgcn"} & tomllib.loads(shipped).keys()
+    for model in ("gcn", "sngnn", "glognn"):
+        planned = PAPER.final(model, GRAPH, store)
+        own = [make_config(dataset=GRAPH, model=model, split="paper", seed=s) for s in range(3)]
+        assert [config.name for config in own] == [config.name for config in planned]
+
+
+def test_authors_own_parameters_of_a_graph_are_tried_too():
+    tried = competitors.choices_of("glognn", GRAPH)
+    assert len(tried) == len(competitors.CHOICES) + 1
+    assert tried[-1] == {
+        "training.learning_rate": 0.01,
+        "training.weight_decay": 5e-5,
+        "model.dropout": 0.0,
+    }
+    # Neither what our own search ships, nor a preset of all graphs, is an author's choice for one.
+    for model, count in (("gcn", 6), ("wrgat", 6)):
+        assert len(competitors.choices_of(model, GRAPH)) == count
+    assert "model.dropout" not in competitors.choices_of("sgc", GRAPH)[0]
+
+
+def test_ours_are_searched_as_well_where_the_papers_parameters_are_of_other_splits(store):
+    tried = STRATIFIED.search("ncgcn", GRAPH)
+    assert len(tried) == len(competitors.CHOICES) + 1
+    assert tried[-1].model.options["dropout"] == [0.6, 0.2]  # the paper's own
+    searched = [record(c, val=0.1 + 0.8 * (c is tried[-1])) for c in tried]
+    kept = store.add("stratified", searched)
+    kept = store.add("stratified", [record(c) for c in STRATIFIED.final("ncgcn", GRAPH, kept)])
+    assert "| ncgcn | 0.1, 0.005, 0.6/0.2 |" in STRATIFIED.tables(kept)[2].markdown()
+
+
+def test_the_largest_graphs_borrow_their_choice_from_the_paper_splits(store):
+    assert STRATIFIED.search("gcn", "computers") == []
+    tried = PAPER.search("gcn", "computers")
+    runs = [record(config, val=i / 10, test=1 - i / 10) for i, config in enumerate(tried)]
+    # The search is not over.
+    kept = store.add("competitors", runs[:1])
+    assert STRATIFIED.final("gcn", "computers", kept) == []
+    kept = store.add("competitors", runs)
+    (chosen,) = STRATIFIED.final("gcn", "computers", kept)
+    assert chosen.data.split == "stratified"
+    assert competitors.searched_values(chosen) == competitors.searched_values(tried[-1])
+    (own,) = STRATIFIED.final("ncgcn", "computers", kept)
+    assert own.model == make_config(dataset="computers", model="ncgcn").model
+
+
+def test_the_tables_of_modes_show_planned_runs_alone_in_the_order_of_seeds(store):
+    planned = modes.planned("ncgcn renormalised", "photo")
+    assert [config.training.seed for config in planned] == list(range(10))
+    changed = planned[0].training.model_copy(update={"learning_rate": 0.3})
+    other = planned[0].model_copy(update={"training": changed})
+    runs = [record(config, test=config.training.seed / 10) for config in reversed(planned)]
+    for number, run in enumerate(runs):
+        run.result["group_sizes"] = [number, 9 - number]
+        run.result["scores"]["train"] = run.result["scores"]["val"]
+    kept = store.add("accuracy", [record(other, test=0.99), *runs])
+    test, *_, high = plan("modes").tables(kept)
+    assert "45.00 ± 30.28 (10)" in test.markdown()
+    assert "99" not in test.markdown()
+    assert "0.0, 11.1, 22.2 |" in high.markdown()
+
+
+def test_missing_runs_are_trained_and_kept(store):
+    trained = []
+
+    def run(configs):
+        trained.extend(configs)
+        return []
+
+    kept = Store(store.folder, run)
+    plan("modes").train(kept, ["photo"])
+    assert {config.data.dataset for config in trained} == {"photo"}
+    first = len(trained)
+    store.add("accuracy", [record(config) for config in trained[:5]])
+    trained.clear()
+    plan("modes").train(Store(store.folder, run), ["photo"])
+    assert len(trained) == first - 5
+    trained.clear()
+    plan("modes").train(Store(store.folder), ["photo"])  # nobody trains here
+    assert not trained
+
+
+def choice(model, value, trials=20, key=None, **parameters):
+    key = combined.search_key("published", GRAPH, model) if key is None else key
+    return combined.Choice("published", GRAPH, model, value, trials, parameters, key, 0.8)
+
+
+@pytest.fixture
+def two_models(monkeypatch):
+    monkeypatch.setitem(combined.PLAN["published"], GRAPH, {"nctuned-gcn": 20, "nctuned-sage": 20})
+
+
+def test_no_separated_model_is_chosen_before_all_were_searched(two_models):
+    first = choice("nctuned-gcn", 0.5)
+    few = choice("nctuned-sage", 0.9, 3, key="another search")
+    second = choice("nctuned-sage", 0.4)
+    assert combined.chosen("published", GRAPH, [first]) is None
+    assert combined.chosen("published", GRAPH, [first, few]) is None
+    assert combined.chosen("published", GRAPH, [first, second]) == first
+
+
+def test_choices_are_kept_and_replaced(two_models, tmp_path):
+    place = tmp_path / "choices.json"
+    old, other = choice("nctuned-gcn", 0.5, 3), choice("nctuned-sage", 0.4)
+    for one in (old, other, choice("nctuned-gcn", 0.6, 20, **{"model.raw": False})):
+        combined.add_choice(one, place)
+    found = {(c.model, c.value, c.trials) for c in combined.read_choices(place)}
+    assert found == {("nctuned-gcn", 0.6, 20), ("nctuned-sage", 0.4, 20)}
+    best = combined.chosen("published", GRAPH, combined.read_choices(place))
+    configs = best.configs()
+    assert [config.training.seed for config in configs] == list(range(10))
+    assert {config.model.options["raw"] for config in configs} == {False}
+    assert {config.training.patience for config in configs} == {80}
+    without = combined.beside(best)
+    assert {config.model.name for config in without} == {"tuned-gcn"}
+    assert {config.training.patience for config in without} == {200}
+
+
+def test_the_combined_table_stands_beside_the_best_printed_number(two_models, store):
+    place = store.folder / combined.CHOICES
+    assert plan("combined").tables(store) == []
+    best = choice("nctuned-gcn", 0.512, 20, **{"model.raw": False})
+    for one in (best, choice("nctuned-sage", 0.4, 20)):
+        combined.add_choice(one, place)
+    runs = [record(config, val=0.52, test=0.48) for config in best.configs()]
+    runs += [record(config, test=0.45) for config in combined.beside(best)]
+    (table,) = plan("combined").tables(store.add("combined", runs))
+    text = table.markdown()
+    assert "| separated, test | 48.00 ± 0.00 (10) |" in text
+    assert "| printed | 46.29 ± 3.40 |" in text
+    assert "| its backbone as tuned by its authors, test | 45.00 ± 0.00 (10) |" in text
+    assert "| what was chosen | `nctuned-gcn`, raw=false |" in text
+    assert "| validation in the search, trials | 51.20, 20 |" in text
+    assert "| test nodes that the search had seen | 80 % |" in text
+    assert "squirrel" not in text
+
+
+def test_a_model_without_a_search_is_judged_by_validation(store, monkeypatch):
+    tried = combined.configs_of("ncgcn", "actor", "paper", {}, [100])
+    monkeypatch.setattr(combined, "load", lambda name, data_dir: None)
+    monkeypatch.setattr(combined, "seen_share", lambda *given: 0.0)
+    with pytest.raises(InputError, match="could not be trained"):
+        combined.make_choice("paper", "actor", "ncgcn", store)
+    kept = store.add("combined", [record(config, val=0.3, test=0.9) for config in tried])
+    made = combined.make_choice("paper", "actor", "ncgcn", kept)
+    assert (made.value, made.parameters) == (0.3, {})
+
+
+def test_another_search_is_another_choice(monkeypatch):
+    def key():
+        return combined.search_key("published", GRAPH, "nctuned-gcn")
+
+    before = key()
+    for name, place, value in (
+        ("SPACE", "model.threshold", [0.9]),
+        ("PATIENCE", GRAPH, 7),
+        ("MORE_SEEDS", ("published", GRAPH), (0,)),
+        ("SEEDS", "published", ((0, 1), 5)),
+    ):
+        with monkeypatch.context() as changed:
+            changed.setitem(getattr(combined, name), place, value)
+            assert key() != before, name
+    assert key() == before
+    assert replace(choice("nctuned-gcn", 0.5), search="").search != before
