@@ -15,6 +15,7 @@ import tomllib
 import warnings
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -365,6 +366,11 @@ def _searched(model: str, dataset: str) -> Tree:
 
 
 def _shipped(model: str) -> Tree:
+    return deepcopy(_read_preset(model))
+
+
+@cache
+def _read_preset(model: str) -> Tree:
     path = files("ncgnn.training") / "presets" / f"{model}.toml"
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 

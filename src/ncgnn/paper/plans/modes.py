@@ -18,25 +18,25 @@ from ncgnn.report import percent
 from ncgnn.training import preset
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ncgnn.experiments import Record
     from ncgnn.report import Table
     from ncgnn.training import RunConfig
 
-FILTERED = ("chameleon-filtered", "squirrel-filtered")
-LARGE = ("computers", "coauthor-cs", "coauthor-physics")
-GRAPHS = ("pubmed", "photo", *LARGE, "actor", *FILTERED)
-_QUICK = dict.fromkeys((*FILTERED, "actor"), 3)
-_FEW = _QUICK | dict.fromkeys(("photo", "pubmed"), 3)
+FILTERED: tuple[str, ...] = ("chameleon-filtered", "squirrel-filtered")
+LARGE: tuple[str, ...] = ("computers", "coauthor-cs", "coauthor-physics")
+GRAPHS: tuple[str, ...] = ("pubmed", "photo", *LARGE, "actor", *FILTERED)
+_QUICK: dict[str, int] = dict.fromkeys((*FILTERED, "actor"), 3)
+_FEW: dict[str, int] = _QUICK | dict.fromkeys(("photo", "pubmed"), 3)
 #: Number of seeds of the modes, of the ablations, and of the models as they are.
-_MODES = _FEW | dict.fromkeys(FILTERED, 10)
-_ABLATED = _MODES | dict.fromkeys(("pubmed", *LARGE), 1)
-_WHOLE = dict.fromkeys(GRAPHS, 10) | dict.fromkeys(LARGE, 3)
+_MODES: dict[str, int] = _FEW | dict.fromkeys(FILTERED, 10)
+_ABLATED: dict[str, int] = _MODES | dict.fromkeys(("pubmed", *LARGE), 1)
+_WHOLE = {graph: 3 if graph in LARGE else 10 for graph in GRAPHS}
 _NCGCN, _NCSAGE = "ncgcn renormalised", "ncsage renormalised"
-_SHARES = {"training.class_shares": "val"}
+_SHARES: dict[str, Any] = {"training.class_shares": "val"}
 #: By row: what differs from the paper's parameters, and the number of seeds of every graph.
-ROWS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
+ROWS: dict[str, tuple[dict[str, Any], Mapping[str, int]]] = {
     _NCGCN: ({}, _WHOLE),
     "ncgcn strict": ({}, _MODES),
     "ncgcn source": ({}, _MODES),
