@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
     from ncgnn.experiments import Cell, Record, SweepResult
     from ncgnn.paper import Reproduction, Request
-    from ncgnn.training import RunConfig
+    from ncgnn.training import RunConfig, RunResult
 
 #: All tables and figures; known here too, because help must not wait for the experiments.
 NAMES = (
@@ -52,6 +53,8 @@ NAMES = (
     *("efficiency", "distributions", "observation", "embeddings", "groups", "interplay"),
     *("sensitivity", "alpha", "time", "entropy"),
 )
+#: Plans of runs that a checkout keeps in its folder ``results``.
+PLAN_NAMES = ("modes", "competitors", "stratified", "classic", "combined")
 #: So many missing runs are named one by one.
 MOST_MISSING = 20
 
@@ -169,7 +172,7 @@ def _sweep_tree(outcome: SweepResult) -> dict[str, Any]:
 
 
 def _complete_name(incomplete: str) -> list[str]:
-    return [name for name in NAMES if name.startswith(incomplete)]
+    return [name for name in (*NAMES, *PLAN_NAMES, "results") if name.startswith(incomplete)]
 
 
 @command
@@ -178,7 +181,8 @@ def reproduce(
         str | None,
         typer.Argument(
             help=f"Which table or figure: {', '.join(NAMES)}. Without a name, all are listed with "
-            "what they show.",
+            f"what they show. In a checkout also the plans {', '.join(PLAN_NAMES)}, whose runs are "
+            "kept in the folder results, and results, which makes the pages of all of them.",
             autocompletion=_complete_name,
         ),
     ] = None,
@@ -199,6 +203,9 @@ def reproduce(
     workers: WorkersOption = None,
     threads: ThreadsOption = 1,
     retry_failed: RetryOption = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="With results: write the pages of this checkout.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Make a table or figure of the paper again: train what is missing, then show all.
@@ -209,6 +216,19 @@ def reproduce(
         if any((graphs, models, config, settings, seeds, split, stored)):
             raise InputError(f"name a table or figure: {', '.join(NAMES)}.")
         _list_targets()
+        return
+    if write and name != "results":
+        raise InputError("--write is for 'ncgnn reproduce results'; --out names a folder here.")
+    if name == "results" or name in PLAN_NAMES:
+        if any((models, config, settings, seeds, split, stored)):
+            raise InputError(f"{name} is planned in advance; name graphs, or nothing but folders.")
+        if name == "results":
+            _show_results(write=write)
+            return
+        shared: dict[str, Any] = {"workers": workers, "retry_failed": retry_failed}
+        shared |= {"engine": engine.value, "address": address}
+        some = read_list(graphs, "GRAPH")
+        _run_plan(name, some, data_dir, runs, shared if train else None)
         return
     stores = read_paths(stored, "--stored") or []
     is_timed = _check_target(name, stores, workers, address)
@@ -241,6 +261,44 @@ def reproduce(
     _show(made, out, quiet=json)
     if failed:
         raise typer.Exit(1)
+
+
+def _show_results(*, write: bool) -> None:
+    """Write the generated pages of a checkout, or print their tables."""
+    if write:
+        note("Written:", *(f"  {path}" for path in ncgnn.paper.write_results()))
+        return
+    store = ncgnn.paper.Store(Path("results"))
+    for plan in ncgnn.paper.PLANS:
+        for table in plan.tables(store):
+            table_console().print(table)
+
+
+def _run_plan(
+    name: str,
+    datasets: Sequence[str] | None,
+    data_dir: Path | None,
+    runs: Path,
+    options: dict[str, Any] | None,
+) -> None:
+    """Train what the stored results lack of a plan, unless options are None; print its tables."""
+    plan, store = ncgnn.paper.plan(name), ncgnn.paper.Store(Path("results"), data_dir=data_dir)
+    if options is not None:
+        local = {key: options[key] for key in ("workers", "retry_failed")}
+
+        def run(cells: Sequence[RunConfig]) -> Sequence[RunResult]:
+            outcome = _run_cells(cells, runs, data_dir=data_dir, **options)
+            _leave_if_stopped(outcome, runs)
+            return outcome.runs
+
+        store.run = run
+        store.search = partial(ncgnn.experiments.tune, data_dir=data_dir, runs=runs, **local)
+        plan.train(store, datasets)
+    tables = plan.tables(store)
+    if not tables:
+        raise InputError(f"results holds no runs of {name}; leave --no-train out.")
+    for table in tables:
+        table_console().print(table)
 
 
 def _check_target(name: str, stored: list[Path], workers: int | None, address: str | None) -> bool:
