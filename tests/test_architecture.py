@@ -18,10 +18,19 @@ LAYERS = (
 FACADES = {"__init__", "__main__"}
 FREE_NAMES = {"__version__"}
 _DOTTED = re.compile(rf"{PACKAGE}(\.\w+)+(:\w+)?$")
+#: Groups of entry points, whose names look like modules.
+ENTRY_POINTS = {"ncgnn.models"}
 
 
 def root_modules(source=SOURCE):
     return {path.stem for path in source.glob("*.py")}
+
+
+def node_names_module(node):
+    """Whether a node is a string that names a module; a group of entry points is none."""
+    if not isinstance(node, ast.Constant) or node.value in ENTRY_POINTS:
+        return False
+    return _DOTTED.match(str(node.value)) is not None
 
 
 def modules_named(tree, module, *, is_package):
@@ -41,7 +50,7 @@ def modules_named(tree, module, *, is_package):
                 yield from ((node.lineno, f"{PACKAGE}.{alias.name}") for alias in node.names)
             else:
                 yield node.lineno, base
-        elif isinstance(node, ast.Constant) and _DOTTED.match(str(node.value)):
+        elif node_names_module(node):
             # A name for a later import, as registries and lazy exports hold them.
             yield node.lineno, str(node.value).split(":")[0]
 

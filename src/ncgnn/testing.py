@@ -18,10 +18,10 @@ import torch
 from torch import nn
 
 from ncgnn.graph import Graph
-from ncgnn.nn import SEPARATIONS, DropoutKey, GraphInputs, SeparatedGNN, made_for, model_class
+from ncgnn.nn import SEPARATIONS, DropoutKey, GraphInputs, SeparatedGNN, model_class
 
 if TYPE_CHECKING:
-    from ncgnn.nn import BackboneName, LayerConstructor
+    from ncgnn.nn import BackboneName, LayerConstructor, Model
 
 __all__ = ["check_backbone", "check_model"]
 
@@ -32,7 +32,7 @@ ModelBuilder: TypeAlias = Callable[[GraphInputs], nn.Module]
 
 
 def check_model(
-    model: str | type[nn.Module] | ModelBuilder,
+    model: str | type[Model] | ModelBuilder,
     *,
     seed: int = 0,
     ordered: bool = False,
@@ -64,7 +64,7 @@ def check_model(
     kind = model_class(model) if isinstance(model, str) else model
 
     def build(inputs: GraphInputs) -> nn.Module:
-        return made_for(kind, inputs, **options) if isinstance(kind, type) else kind(inputs)
+        return kind.for_inputs(inputs, **options) if isinstance(kind, type) else kind(inputs)
 
     _ModelSuite("the model", build, seed).check(ordered=ordered)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 from typer.testing import CliRunner
 
 from ncgnn.cli import app
 from ncgnn.nn import model_class, model_names
-from ncgnn.nn.registry import BY_NAME, ENTRIES
+from ncgnn.paper.request import published
 
 
 @pytest.fixture
@@ -30,9 +28,12 @@ def test_the_list_names_every_model_within_the_terminal(run, columns: int) -> No
     done = run(columns=columns)
     assert done.exit_code == 0, done.output
     implemented, _, rest = done.stdout.partition("Not implemented")
-    for entry in ENTRIES:
-        assert f" {entry.name} " in (rest if entry.place is None else implemented)
-        assert entry.title in done.stdout
+    for name in model_names():
+        assert f" {name} " in implemented
+        assert model_class(name).title in implemented
+    for name, about in published("listed").items():
+        assert f" {name} " in rest
+        assert about["title"] in rest
     assert max(map(len, done.stdout.splitlines())) <= columns
     assert "coauthor-physics 97.22" in rest
     assert "…" not in done.stdout
@@ -43,7 +44,7 @@ def test_the_list_names_every_model_within_the_terminal(run, columns: int) -> No
 
 def test_the_list_as_json(run) -> None:
     rows = json.loads(run("--json").stdout)["models"]
-    assert [row["name"] for row in rows] == [entry.name for entry in ENTRIES]
+    assert [row["name"] for row in rows] == [*model_names(), *published("listed")]
     by_name = {row["name"]: row for row in rows}
     assert by_name["gcn"] == {
         "name": "gcn",
@@ -51,7 +52,7 @@ def test_the_list_as_json(run) -> None:
         "family": "spatial",
         "memory": "nodes × hidden",
         "edges": "incoming",
-        "paper": BY_NAME["gcn"].paper,
+        "paper": model_class("gcn").paper,
         "implemented": True,
         "published": {},
     }
@@ -59,22 +60,6 @@ def test_the_list_as_json(run) -> None:
     assert by_name["snowball"]["memory"] is None
     assert by_name["snowball"]["edges"] is None
     assert by_name["snowball"]["published"] == {"pubmed": 89.04, "actor": 36.0}
-
-
-@pytest.mark.parametrize("words", [[], ["--json"], ["geom-gcn"]])
-def test_the_list_imports_no_model(words: list[str]) -> None:
-    code = (
-        "import sys\nfrom ncgnn.cli import main\n"
-        f"sys.argv = ['ncgnn', 'models', *{words}]\n"
-        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
-        "print('\\n', *sorted(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = done.stdout.splitlines()[-1].split()
-    assert "ncgnn.nn.registry" in loaded
-    heavy = {"torch", "numpy", "scipy", "numba"}
-    assert not heavy & set(loaded)
-    assert not [name for name in loaded if name.startswith("ncgnn.nn.baselines")]
 
 
 @pytest.mark.parametrize("name", model_names())
@@ -91,7 +76,7 @@ def test_every_option_of_one_model_is_explained(run, name: str) -> None:
     if "hidden" in options:
         assert options["hidden"]["default"] == 512
     shown = run(name).stdout
-    for text in (BY_NAME[name].title, BY_NAME[name].family, *options):
+    for text in (model_class(name).title, model_class(name).family, *options):
         assert text in shown
     assert max(map(len, shown.splitlines())) <= 80
     assert "…" not in shown

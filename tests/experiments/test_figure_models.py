@@ -21,7 +21,7 @@ from figure_cases import (
 
 from ncgnn.data import Split
 from ncgnn.errors import InputError
-from ncgnn.paper.figures.embeddings import first_layer, plane
+from ncgnn.paper.figures.embeddings import plane
 from ncgnn.training import load_run
 
 MODELS = ("gcn", "ncgcn")
@@ -88,6 +88,10 @@ def smoothing():
         matrix[target, source] = 1
     scale = matrix.sum(1) ** -0.5
     return scale[:, None] * matrix * scale
+
+
+def first_layer(trained):
+    return trained.model.compute_hidden(trained.inputs, trained.grouping.group).numpy()
 
 
 def test_the_first_layer_of_gcn(dataset, folder):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from ncgnn.nn.base import dropped_features
 from ncgnn.nn.functional import dropout
+from ncgnn.nn.layers import dropped_features
 
 
 def features(drawn, rate, key):

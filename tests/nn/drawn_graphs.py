@@ -77,7 +77,8 @@ def groups_of(num_nodes, seed=0):
 def model_for(num_features, *, groups=2, hidden=7, seed=0, dtype=torch.float64, **options):
     """A model whose parameters are all different from their first values."""
     torch.manual_seed(seed)
-    options.setdefault("dropout", (0.5,) * groups)
+    rates = options.setdefault("dropout", (0.5,) * groups)
+    options.setdefault("threshold", tuple(i / len(rates) for i in range(1, len(rates))))
     model = SeparatedGNN(num_features, CLASSES, hidden=hidden, **options).to(dtype).eval()
     with torch.no_grad():
         for parameter in model.parameters():

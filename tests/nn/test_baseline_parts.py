@@ -7,7 +7,7 @@ import torch
 from drawn_graphs import drawn_graph
 
 from ncgnn.nn import DropoutKey
-from ncgnn.nn.base import FeatureLinear, dropped_features, gcn_operator, mean_operator
+from ncgnn.nn.layers import FeatureLinear, dropped_features
 
 KEY = DropoutKey(1, 2).at(0)
 
@@ -56,8 +56,8 @@ def test_operators(directed, self_loops, undirected):
     degree = A.sum(1)
     safe = degree.clamp(min=1)
     options = {"self_loops": self_loops, "undirected": undirected}
-    found = gcn_operator(inputs, **options)
+    found = inputs.gcn_operator(**options)
     half = torch.where(degree > 0, safe**-0.5, 0.0)
     assert torch.allclose(found.to_dense(), half[:, None] * A * half)
-    assert gcn_operator(inputs, **options) is found
-    assert torch.allclose(mean_operator(inputs, **options).to_dense(), A / safe[:, None])
+    assert inputs.gcn_operator(**options) is found
+    assert torch.allclose(inputs.mean_operator(**options).to_dense(), A / safe[:, None])

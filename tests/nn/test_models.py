@@ -32,7 +32,7 @@ PLAIN = ["gcn", "sage", "mlp"]
 
 @pytest.fixture
 def _own_registry(monkeypatch):
-    monkeypatch.setattr(_models, "_REGISTERED", {})
+    monkeypatch.setattr(_models, "_registered", {})
 
 
 def made(name, **options):
@@ -120,7 +120,7 @@ def test_options_make_the_model_and_the_rule():
     assert model.dropout == (0.3, 0.3, 0.3)
     assert model.num_groups == len(model.first) == len(model.mixing) == 3
     assert model.rule == GroupingRule(2, (0.2, 0.6), "nh", "quantile", True)
-    assert torch.allclose(model.alpha, torch.full((3,), 0.5))
+    assert torch.allclose(model.channel_alpha, torch.full((3,), 0.5))
 
 
 @pytest.mark.parametrize(

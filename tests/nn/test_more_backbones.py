@@ -10,7 +10,7 @@ from torch import nn
 from torch_geometric.nn import GATConv, GINConv, GraphConv
 from torch_geometric.utils import coalesce
 
-from ncgnn.nn.separated.plugged import Attention, Isomorphism, SumConvolution
+from ncgnn.nn.separated.backbones import Attention, Isomorphism, SumConvolution
 
 NODES, WIDTH, HIDDEN = 13, 9, 4
 

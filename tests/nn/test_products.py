@@ -9,7 +9,7 @@ import pytest
 import torch
 from drawn_graphs import drawn_graph
 
-from ncgnn.nn.products import SharedProducts, Term
+from ncgnn.nn.layers import SharedProducts, Term
 from ncgnn.sparse.normalize import gcn_normalize
 
 

@@ -29,7 +29,13 @@ def separated(separation, backbone):
     torch.manual_seed(0)
     layer = (lambda i, o: GATConv(i, o)) if backbone == "gat" else backbone
     model = SeparatedGNN(
-        6, 3, hidden=8, separation=separation, backbone=layer, dropout=(0.3, 0.4, 0.2)
+        6,
+        3,
+        layer,
+        hidden=8,
+        separation=separation,
+        dropout=(0.3, 0.4, 0.2),
+        threshold=(0.3, 0.6),
     )
     return model.double()
 

@@ -86,7 +86,7 @@ def dense(model, drawn, group, key, *, separation, self_loops, norm):
             total = total + mask * mine
         h = dropped(torch.relu(layer.norm(total)), place, rates)
     if model.raw is not None:
-        alpha = model.alpha[group][:, None]
+        alpha = model.channel_alpha[group][:, None]
         h = torch.relu(alpha * h + (1 - alpha) * (drawn.X @ model.raw))
         h = dropped(h, len(model.layers), torch.full((2,), model.readout_dropout))
     return model.readout(h)

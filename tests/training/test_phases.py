@@ -9,13 +9,13 @@ from torch import nn
 import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import Phase, registry
-from ncgnn.nn.base import Baseline, FeatureLinear, PlainOptions, checked, counting
-from ncgnn.nn.registry import BY_NAME, ModelEntry
+from ncgnn.nn.base import Model, PlainOptions, checked, counting
+from ncgnn.nn.layers import FeatureLinear
 from ncgnn.training import load_run, make_config, train_run
 from ncgnn.training.run import graph_inputs, new_model
 
 
-class Staged(Baseline):
+class Staged(Model):
     """A linear model, whose second stage adds a bias that the training labels begin."""
 
     Options = PlainOptions
@@ -61,9 +61,7 @@ class Staged(Baseline):
 
 @pytest.fixture(autouse=True)
 def staged(monkeypatch):
-    entry = ModelEntry("staged", "Staged", "features", "", None)
-    monkeypatch.setitem(BY_NAME, "staged", entry)
-    monkeypatch.setitem(registry._REGISTERED, "staged", Staged)
+    monkeypatch.setitem(registry._registered, "staged", Staged)
 
 
 def config(**settings):

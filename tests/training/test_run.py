@@ -266,7 +266,7 @@ def test_weights_in_any_layout_can_be_written(tmp_path, own_layers):
 @pytest.fixture
 def own_layers(monkeypatch):
     """Registers backbones that are forgotten after the test."""
-    monkeypatch.setattr(_models, "_REGISTERED", {})
+    monkeypatch.setattr(_models, "_registered", {})
     return register_backbone
 
 

@@ -31,7 +31,6 @@ from ncgnn.errors import UnknownNameError
 if TYPE_CHECKING:
     from ncgnn.data import Split, SplitReport
     from ncgnn.graph import Graph
-    from ncgnn.nn import ModelEntry
 
 
 @command
@@ -131,12 +130,13 @@ def models(
     json: JsonOption = False,
 ) -> None:
     """List the known models, or show the options of one."""
-    from ncgnn.nn import BY_NAME, ENTRIES
-
-    name = None if name is None else name.lower()
-    if name is not None and name not in BY_NAME:
-        raise UnknownNameError("model", name, list(BY_NAME))
-    rows = [_fact(entry) for entry in ENTRIES] if name is None else [_facts(BY_NAME[name])]
+    # Names of classes and of other packages' models may hold capitals.
+    if name is not None and name not in ncgnn.nn.model_names():
+        name = name.lower()
+    known = [*ncgnn.nn.model_names(), *ncgnn.paper.published("listed")]
+    if name is not None and name not in known:
+        raise UnknownNameError("model", name, known)
+    rows = [_model_facts(one) for one in known] if name is None else [_all_model_facts(name)]
     if json:
         print_json({"models": rows})
         return
@@ -145,40 +145,54 @@ def models(
         console.print(table)
 
 
-def _fact(entry: ModelEntry) -> dict[str, Any]:
-    """What the list says of a model; its module is not imported."""
-    implemented = entry.place is not None
+def _model_facts(name: str) -> dict[str, Any]:
+    """What the list says of a model."""
+    listed = ncgnn.paper.published("listed").get(name)
+    if listed is not None:
+        printed = ncgnn.paper.published("leaderboard")[name]
+        return {
+            "name": name,
+            **listed,
+            "memory": None,
+            "edges": None,
+            "implemented": False,
+            "published": {dataset: mean for dataset, (mean, _) in printed.items()},
+        }
+    kind = ncgnn.nn.model_class(name)
     return {
-        "name": entry.name,
-        "title": entry.title,
-        "family": entry.family,
-        "memory": entry.memory if implemented else None,
-        "edges": entry.edges if implemented else None,
-        "paper": entry.paper,
-        "implemented": implemented,
-        "published": dict(entry.published),
+        "name": name,
+        "title": kind.title,
+        "family": kind.family,
+        "memory": kind.memory,
+        "edges": kind.edges,
+        "paper": kind.paper,
+        "implemented": True,
+        "published": {},
     }
 
 
-def _facts(entry: ModelEntry) -> dict[str, Any]:
+def _all_model_facts(name: str) -> dict[str, Any]:
     """All that is known of a model."""
-    if entry.place is None:
-        return _fact(entry)
+    facts = _model_facts(name)
+    if not facts["implemented"]:
+        return facts
     preset, has_own_values = ncgnn.training.preset, ncgnn.training.has_own_values
-    kind = ncgnn.nn.model_class(entry.name)
-    about = (kind.__doc__ or "").strip().partition("\n")[0]
-    common = preset(entry.name, "")
-    own = {one.name: preset(entry.name, one.name) for one in ncgnn.data.list_datasets()}
-    presets = {
-        "every_graph": common,
-        "datasets": [dataset for dataset in own if has_own_values(entry.name, dataset, None)],
-        "searched": ncgnn.training.searched_datasets(entry.name),
-        "row_scaled": [
-            dataset for dataset, tree in own.items() if tree.get("data", {}).get("scaling") == "row"
-        ],
+    kind = ncgnn.nn.model_class(name)
+    own = {one.name: preset(name, one.name) for one in ncgnn.data.list_datasets()}
+    return facts | {
+        "about": (kind.__doc__ or "").strip().partition("\n")[0],
+        "presets": {
+            "every_graph": preset(name, ""),
+            "datasets": [dataset for dataset in own if has_own_values(name, dataset, None)],
+            "searched": ncgnn.training.searched_datasets(name),
+            "row_scaled": [
+                dataset
+                for dataset, tree in own.items()
+                if tree.get("data", {}).get("scaling") == "row"
+            ],
+        },
+        "options": ncgnn.report.option_facts(kind.Options),
     }
-    facts = {"about": about, "presets": presets, "options": ncgnn.report.option_facts(kind.Options)}
-    return _fact(entry) | facts
 
 
 @command

@@ -189,14 +189,12 @@ def about_parameters(configs: list[RunConfig], settings: dict[str, Any]) -> str 
 
 def about_edges(graph: Graph, models: Iterable[str]) -> str | None:
     """What a person should know of the edges of a graph of their own, with these models."""
-    from ncgnn.nn import BY_NAME
-
     if not graph.num_edges:
         return f"{graph.name} has no edges: every node is on its own."
     if not graph.is_directed or graph.name in {entry.name for entry in ncgnn.data.list_datasets()}:
         return None
     known = dict.fromkeys(models)
-    listening = [name for name in known if name not in BY_NAME or BY_NAME[name].edges == "incoming"]
+    listening = [name for name in known if ncgnn.nn.model_class(name).edges == "incoming"]
     if not listening:
         return None
     return (

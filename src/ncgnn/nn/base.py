@@ -1,68 +1,54 @@
-"""Refusing what does not fit into memory, before anything large is made.
-
-Typed options of models, shared by Python, TOML and the command line.
-
-What a model may tell the training loop about itself; everything here has a default.
-
-A model is any module that is called as ``model(inputs, group, key, nodes)`` and gives logits. If it
-has the methods of this protocol, the loop uses them:
-
-``parameter_groups(weight_decay)``
-    Groups of parameters for the optimiser, for parameters that are not decayed.
-``extra_loss(train, labels)``
-    Added to the cross-entropy of a training step, right after the forward pass of that step.
-``phases(epochs, patience)``
-    Stages of training one after another, each with a new optimiser; the last one counts, with the
-    weights of its best epoch, unless it must beat the one before and does not. When a stage
-    begins, ``begin_phase(number, inputs, train, labels)`` is called, in evaluation mode.
-``computes_all``
-    True if the model computes the logits of all nodes whatever it is asked for, so that one
-    evaluation serves validation and new pseudo-labels.
-
-The ``labels`` that are passed are those of the training nodes; a model must read no others, though
-``inputs`` holds them. What a model keeps from one stage to the next must be a parameter or a
-buffer, so that an interrupted run goes on from it.
-
-What the models to compare with are made of.
-
-What a model remembers between the passes of training, and no copy of it does.
-"""
+"""What every model is: its base class, its options, its stages of training, its memory."""
 
 from __future__ import annotations
 
 import difflib
-from abc import ABC, abstractmethod
+import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Self, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    Self,
+    TypeAlias,
+    TypeVar,
+    get_type_hints,
+)
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from torch import nn
 
 from ncgnn._memory import available_gib
 from ncgnn._typed import Typed
 from ncgnn.errors import InputError
-from ncgnn.nn.functional import dropout, training_key
-from ncgnn.nn.grouping import GroupingRule, Guidance, ThresholdKind
+from ncgnn.nn.functional import training_key
 from ncgnn.nn.inputs import as_inputs, checked_nodes
-from ncgnn.nn.products import Term, product
-from ncgnn.nn.separated.channels import Separation
-from ncgnn.sparse import ConstantSparse, gcn_normalize, row_normalize
 
 if TYPE_CHECKING:
     from ncgnn.graph import GraphLike
     from ncgnn.nn.functional import DropoutKey
-    from ncgnn.nn.inputs import Constant, GraphInputs
+    from ncgnn.nn.grouping import GroupingRule
+    from ncgnn.nn.inputs import GraphInputs
+
+#: What a model sees of a directed edge.
+Edges: TypeAlias = Literal["incoming", "both", "none"]
+Family: TypeAlias = Literal[
+    "separated", "features", "spatial", "attention", "spectral", "rewired", "global", "other"
+]
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Width = Annotated[int, Field(ge=1)]
-OptionsKind = TypeVar("OptionsKind", bound="Options")
+OptionsKind = TypeVar("OptionsKind", bound="ModelOptions")
 
 
-class Options(Typed):
-    """Options of a model."""
+class ModelOptions(Typed):
+    """Options of a model; the docstrings of its fields describe them."""
 
-    model_config = ConfigDict(validate_default=True)
+    model_config = ConfigDict(validate_default=True, use_attribute_docstrings=True)
 
 
 #: What people call some options elsewhere.
@@ -102,81 +88,20 @@ def checked(kind: type[OptionsKind], options: dict[str, Any], where: str = "") -
         raise InputError(f"{where}{complaint(error, kind)}") from None
 
 
-class SeparatedOptions(Options):
-    """Options of NCGCN, NCSAGE and separated models with other backbones.
-
-    Attributes:
-        hidden: Width of both layers.
-        separation: Which messages pass between groups; docs/training.md explains the modes.
-        dropout: Rate after the first layer: one for all groups, or one per group, low NC first.
-        readout_dropout: Rate before the last linear layer.
-        self_loops: Whether every node is its own neighbour too.
-        activation: Whether ReLU follows the second layer.
-        hops: Size k of the neighbourhood in which NC is counted.
-        threshold: NC above it is high; several ascending ones make more groups.
-        threshold_kind: Whether a threshold is a value of NC or a quantile of it.
-        guidance: Group by ``nc`` or, as the ablation, by ``nh``.
-        known_labels: Whether training labels replace predictions when NC is estimated.
-    """
+class PlainOptions(ModelOptions):
+    """Options of models without separation."""
 
     hidden: Width = 512
-    separation: Separation = "renormalised"
-    dropout: tuple[Rate, ...] = (0.5,)
-    readout_dropout: Rate = 0.5
-    self_loops: bool = True
-    activation: bool = False
-    hops: Annotated[int, Field(ge=1)] = 1
-    threshold: tuple[Annotated[float, Field(ge=0, le=1)], ...] = (0.5,)
-    threshold_kind: ThresholdKind = "value"
-    guidance: Guidance = "nc"
-    known_labels: bool = False
-
-    @field_validator("threshold", "dropout", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-    @model_validator(mode="after")
-    def _one_rate_per_group(self) -> Self:
-        if not self.threshold or list(self.threshold) != sorted(set(self.threshold)):
-            raise ValueError("threshold: one number, or several ascending ones, are wanted")
-        groups = len(self.threshold) + 1
-        if len(self.dropout) == 1:
-            object.__setattr__(self, "dropout", self.dropout * groups)
-        if len(self.dropout) != groups:
-            raise ValueError(
-                f"dropout: {len(self.dropout)} rates for {groups} groups; give one per group"
-            )
-        return self
-
-    @property
-    def rule(self) -> GroupingRule:
-        """How nodes are grouped."""
-        return GroupingRule(
-            self.hops, self.threshold, self.guidance, self.threshold_kind, self.known_labels
-        )
-
-
-class PlainOptions(Options):
-    """Options of models without separation.
-
-    Attributes:
-        hidden: Width of the hidden layer.
-        dropout: Rate after the hidden layer.
-    """
-
-    hidden: Width = 512
+    """Width of the hidden layer."""
     dropout: Rate = 0.5
+    """Rate after the hidden layer."""
 
 
 class ConvolutionOptions(PlainOptions):
-    """Options of plain message-passing models.
-
-    Attributes:
-        self_loops: Whether every node is its own neighbour too.
-    """
+    """Options of plain message-passing models."""
 
     self_loops: bool = True
+    """Whether every node is its own neighbour too."""
 
 
 @dataclass(frozen=True)
@@ -207,25 +132,6 @@ class Phase:
             )
 
 
-def parameter_groups(model: Any, weight_decay: float) -> list[dict[str, Any]]:
-    """Groups of parameters for the optimiser; by default one, decayed alike."""
-    declared = getattr(model, "parameter_groups", None)
-    if declared is not None:
-        return declared(weight_decay)
-    return [{"params": list(model.parameters()), "weight_decay": weight_decay}]
-
-
-def phases(model: Any, epochs: int, patience: int) -> tuple[Phase, ...]:
-    """The stages of training; by default one."""
-    declared = getattr(model, "phases", None)
-    if declared is None:
-        return (Phase("training", epochs, patience),)
-    stages = tuple(declared(epochs, patience))
-    if not stages:
-        raise InputError("the model declares no stage of training; phases() must give one.")
-    return stages
-
-
 def counting(stages: tuple[Phase, ...]) -> set[str]:
     """Names of the stages among whose epochs the best one is."""
     names: set[str] = set()
@@ -236,36 +142,59 @@ def counting(stages: tuple[Phase, ...]) -> set[str]:
     return names
 
 
-def begin_phase(
-    model: Any, number: int, inputs: GraphInputs, train: torch.Tensor, labels: torch.Tensor
-) -> None:
-    """Tell a model that a stage begins."""
-    declared = getattr(model, "begin_phase", None)
-    if declared is not None:
-        declared(number, inputs, train, labels)
+class Model(nn.Module):
+    r"""What training, tuning and reports need of a model; everything but the logits has a default.
 
+    A simple model overrides :meth:`logits`, and its ``__init__`` takes the numbers of features and
+    of classes and its options by keyword::
 
-def with_extra_loss(
-    model: Any, loss: torch.Tensor, train: torch.Tensor, labels: torch.Tensor
-) -> torch.Tensor:
-    """The loss of a training step, with what the model adds to it."""
-    declared = getattr(model, "extra_loss", None)
-    return loss if declared is None else loss + declared(train, labels)
+        class Linear(Model):
+            def __init__(self, num_features: int, num_classes: int, bias: bool = True) -> None:
+                super().__init__()
+                self.linear = torch.nn.Linear(num_features, num_classes, bias)
 
+            def logits(self, inputs, key):
+                return self.linear(inputs.x)
 
-#: Rows that are shorter have no direction.
-_SHORTEST = 1e-12
+    A model whose nodes are in groups, or that computes fewer rows where fewer are asked for,
+    overrides :meth:`node_logits` instead.
 
+    What a model keeps from one stage of training to the next must be a parameter or a buffer, so
+    that an interrupted run resumes with it.
 
-class Baseline(nn.Module, ABC):
-    """A model without groups of nodes, which computes the logits of all nodes at once."""
+    Attributes:
+        title: What papers call the model; by default the name of the class.
+        paper: Where it was published.
+        family: How it uses the graph.
+        memory: What its largest arrays grow with.
+        edges: Whether a node sees ``incoming`` edges, edges in ``both`` directions, or ``none``.
+        Options: Its options with their types, defaults and descriptions. A class whose
+            ``__init__`` has keyword parameters need not write one.
+        computes_all: Whether the model computes the logits of all nodes whichever are asked for, so
+            that one evaluation serves validation and new pseudo-labels.
+        rule: How nodes are grouped; None = not at all.
+    """
 
-    rule = None
-    computes_all = True
+    title: ClassVar[str]
+    paper: ClassVar[str] = ""
+    family: ClassVar[Family] = "other"
+    memory: ClassVar[str] = "nodes × hidden"
+    edges: ClassVar[Edges] = "incoming"
+    Options = ModelOptions
+    computes_all: ClassVar[bool] = True
+    rule: GroupingRule | None = None
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        own = vars(cls)
+        if "title" not in own:
+            cls.title = cls.__name__
+        if "__init__" in own and "Options" not in own:
+            cls.Options = _options_of(cls) or cls.Options
 
     @classmethod
     def for_inputs(cls, inputs: GraphInputs, **options: Any) -> Self:
-        """A model for a graph; those with weights for every node override it."""
+        """A model for a graph; models with weights for every node override it."""
         return cls(inputs.num_features, inputs.num_classes, **options)
 
     def forward(
@@ -275,136 +204,98 @@ class Baseline(nn.Module, ABC):
         key: DropoutKey | None = None,
         nodes: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Logits of every node, or of the given ones, [n, classes]; ``group`` plays no part."""
+        """Logits of every node [n, classes], or of the given nodes alone.
+
+        Args:
+            inputs: The graph; keep one :class:`GraphInputs` for many calls.
+            group: Group of every node, 0 for the least confused; by default 0 for all. It plays no
+                part in models without groups.
+            key: Seed and step of dropout; by default random ones in training mode.
+            nodes: Whose logits are wanted, each at most once.
+        """
         inputs = as_inputs(inputs, next(self.parameters()))
-        logits = self.logits(inputs, training_key(self.training, key))
+        return self.node_logits(inputs, group, training_key(self.training, key), nodes)
+
+    def node_logits(
+        self,
+        inputs: GraphInputs,
+        group: torch.Tensor | None,
+        key: DropoutKey | None,
+        nodes: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """What :meth:`forward` gives; nothing is dropped where ``key`` is None."""
+        logits = self.logits(inputs, key)
         if nodes is None:
             return logits
         return logits.index_select(0, checked_nodes(nodes, inputs.everyone))
 
-    @abstractmethod
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
-        """Logits of every node; nothing is dropped where ``key`` is None."""
+        """Logits of every node [n, classes]; nothing is dropped where ``key`` is None."""
+        raise NotImplementedError(f"{type(self).__name__} must define logits(inputs, key)")
 
-
-class FeatureLinear(nn.Module):
-    """X·W + b for the features of a graph, sparse or dense, with dropout of the features.
-
-    Args:
-        num_features: Number of features.
-        width: Number of columns of the result.
-        bias: Whether there is a bias.
-    """
-
-    def __init__(self, num_features: int, width: int, *, bias: bool = True) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(num_features, width))
-        self.bias = nn.Parameter(torch.empty(width)) if bias else None
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """As torch's ``Linear``: uniform within ±1/√(number of features)."""
-        bound = max(1, self.weight.shape[0]) ** -0.5
-        for parameter in self.parameters():
-            nn.init.uniform_(parameter, -bound, bound)
-
-    def forward(
-        self, inputs: GraphInputs, rate: float = 0.0, key: int | None = None
+    def compute_hidden(
+        self, inputs: GraphInputs, group: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """[n, width]; ``rate`` and ``key`` as :func:`ncgnn.nn._dropout.dropout` takes them."""
-        total = product(Term(dropped_features(inputs, rate, key)), self.weight)
-        return total if self.bias is None else total + self.bias
+        """Output of the first layer for every node [n, hidden], without dropout.
+
+        Raises:
+            InputError: The model has no layer that says something of single nodes.
+        """
+        raise InputError(f"{self.title} has no first layer to look at.")
+
+    @property
+    def channel_alpha(self) -> torch.Tensor | None:
+        """The weight α of message passing in each group; None where there is none."""
+        return None
+
+    def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
+        """Groups of parameters for the optimizer; by default one, decayed alike."""
+        return [{"params": list(self.parameters()), "weight_decay": weight_decay}]
+
+    def phases(self, epochs: int, patience: int) -> tuple[Phase, ...]:
+        """The stages of training, each with a new optimizer; by default one.
+
+        The last one counts, with the weights of its best epoch, unless it must beat the one before
+        and does not.
+        """
+        return (Phase("training", epochs, patience),)
+
+    def begin_phase(
+        self, number: int, inputs: GraphInputs, train: torch.Tensor, labels: torch.Tensor
+    ) -> None:
+        """Called in evaluation mode when a stage begins.
+
+        Args:
+            number: Of the stage, from 0.
+            inputs: The graph.
+            train: The training nodes.
+            labels: Their labels; a model must read no others, though ``inputs`` holds them.
+        """
+
+    def extra_loss(self, train: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
+        """Added to the cross-entropy of a training step, right after its forward pass."""
+        return None
+
+    def share_products(self, active: bool) -> None:
+        """Let neighboring passes share products of weights, see :class:`SharedProducts`."""
 
 
-class NodeLinear(nn.Module):
-    """A·W + b for an operator A of a graph, where W has a row for every node.
-
-    Args:
-        num_nodes: Number of nodes.
-        width: Number of columns of the result.
-    """
-
-    def __init__(self, num_nodes: int, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(num_nodes, width))
-        self.bias = nn.Parameter(torch.empty(width))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """As torch's ``Linear``: uniform within ±1/√(number of nodes)."""
-        bound = max(1, len(self.weight)) ** -0.5
-        for parameter in self.parameters():
-            nn.init.uniform_(parameter, -bound, bound)
-
-    def forward(self, operator: ConstantSparse) -> torch.Tensor:
-        """[n, width]."""
-        if operator.shape[1] != len(self.weight):
-            raise InputError(
-                f"the model has weights for the {len(self.weight)} nodes of its graph; "
-                f"this graph has {operator.shape[1]}."
-            )
-        return operator @ self.weight + self.bias
-
-
-def times(x: Constant, weight: torch.Tensor) -> torch.Tensor:
-    """X·W for constant features or for the trained rows of a layer."""
-    if isinstance(x, ConstantSparse) or not x.requires_grad:
-        return product(Term(x), weight)
-    return x @ weight
-
-
-def dropped_features(inputs: GraphInputs, rate: float, key: int | None) -> Constant:
-    """The features with some entries dropped; sparse ones stay sparse, as zeros stay zeros."""
-    features = inputs.features
-    if key is None or rate == 0:
-        return features
-    if isinstance(features, torch.Tensor):
-        return dropout(features, rate, key)
-    places = inputs.kept("places of the features' entries", lambda: _places(features))
-    values = dropout(features.values[:, None], rate, key, places).flatten()
-    return ConstantSparse(features.pattern, values)
-
-
-def _places(matrix: ConstantSparse) -> torch.Tensor:
-    pattern = matrix.pattern
-    return pattern.row.to(torch.int64) * matrix.shape[1] + pattern.col.to(torch.int64)
-
-
-def gcn_operator(
-    inputs: GraphInputs, *, self_loops: bool = True, undirected: bool = False
-) -> ConstantSparse:
-    """D^-½ A D^-½ of the graph, made once; degrees are sums of rows, that is of incoming edges."""
-
-    def make() -> ConstantSparse:
-        adjacency = inputs.undirected_adjacency if undirected else inputs.adjacency
-        return gcn_normalize(adjacency, self_loops=self_loops)
-
-    undirected = undirected and inputs.undirected_adjacency is not inputs.adjacency
-    return inputs.kept(("gcn", self_loops, undirected), make)
-
-
-def mean_operator(
-    inputs: GraphInputs, *, self_loops: bool = False, undirected: bool = False
-) -> ConstantSparse:
-    """D^-1 A of the graph, made once: the mean over the sources of incoming edges."""
-
-    def make() -> ConstantSparse:
-        adjacency = inputs.undirected_adjacency if undirected else inputs.adjacency
-        return row_normalize(adjacency, self_loops=self_loops)
-
-    undirected = undirected and inputs.undirected_adjacency is not inputs.adjacency
-    return inputs.kept(("mean", self_loops, undirected), make)
-
-
-def at(key: DropoutKey | None, place: int) -> int | None:
-    """The key of one place in the model, where anything is dropped at all."""
-    return None if key is None else key.at(place)
-
-
-def unit_rows(x: torch.Tensor) -> torch.Tensor:
-    """Rows divided by their Euclidean length; those that have next to none stay as they are."""
-    length = torch.linalg.vector_norm(x, dim=1, keepdim=True)
-    return x / length.masked_fill(length < _SHORTEST, 1)
+def _options_of(kind: type[Model]) -> type[ModelOptions] | None:
+    """Options from the keyword parameters of a class's ``__init__``; None if it takes ``**``."""
+    parameters = list(inspect.signature(kind.__init__).parameters.values())[1:]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    try:
+        hints = get_type_hints(kind.__init__, include_extras=True)
+    except NameError:  # annotations of names that do not exist yet
+        hints = {}
+    fields: dict[str, Any] = {}
+    for parameter in parameters[2:]:
+        required = parameter.default is parameter.empty
+        default = ... if required else parameter.default
+        usual = Any if required or default is None else type(default)
+        fields[parameter.name] = (hints.get(parameter.name, usual), default)
+    return create_model(f"{kind.__name__}Options", __base__=ModelOptions, **fields)
 
 
 _Kept = TypeVar("_Kept")

@@ -125,6 +125,11 @@ def training_key(training: bool, key: DropoutKey | None) -> DropoutKey | None:
     return DropoutKey(seed, step)
 
 
+def at(key: DropoutKey | None, place: int) -> int | None:
+    """The key of one place in the model, where anything is dropped at all."""
+    return None if key is None else key.at(place)
+
+
 def _mixed(word: int) -> int:
     """The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
     word = ((word ^ (word >> 30)) * _MIX_1) & _MASK
@@ -495,3 +500,13 @@ def attended(
     if len(target) == 1:  # products without heads are faster
         return weighted_matmul(pattern, attention[:, 0], nodes[:, 0]).unsqueeze(1)
     return weighted_matmul(pattern, attention, nodes)
+
+
+#: Rows that are shorter have no direction.
+_SHORTEST = 1e-12
+
+
+def unit_rows(x: torch.Tensor) -> torch.Tensor:
+    """Rows divided by their Euclidean length; those that have next to none stay as they are."""
+    length = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    return x / length.masked_fill(length < _SHORTEST, 1)

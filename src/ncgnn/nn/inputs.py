@@ -10,7 +10,13 @@ import torch
 
 from ncgnn.errors import InputError
 from ncgnn.graph import as_graph
-from ncgnn.sparse import ConstantSparse, add_self_loops, sparse_product
+from ncgnn.sparse import (
+    ConstantSparse,
+    add_self_loops,
+    gcn_normalize,
+    row_normalize,
+    sparse_product,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -128,6 +134,31 @@ class GraphInputs:
         if key not in self._operators:
             self._operators[key] = kind(self, self_loops)
         return self._operators[key]
+
+    def gcn_operator(self, *, self_loops: bool = True, undirected: bool = False) -> ConstantSparse:
+        """D^-½ A D^-½, made once; degrees are sums of rows, that is of incoming edges."""
+        return self._normalized("gcn", gcn_normalize, self_loops, undirected)
+
+    def mean_operator(
+        self, *, self_loops: bool = False, undirected: bool = False
+    ) -> ConstantSparse:
+        """D^-1 A, made once: the mean over the sources of incoming edges."""
+        return self._normalized("mean", row_normalize, self_loops, undirected)
+
+    def _normalized(
+        self,
+        name: str,
+        normalize: Callable[..., ConstantSparse],
+        self_loops: bool,
+        undirected: bool,
+    ) -> ConstantSparse:
+        undirected = undirected and self.undirected_adjacency is not self.adjacency
+
+        def make() -> ConstantSparse:
+            adjacency = self.undirected_adjacency if undirected else self.adjacency
+            return normalize(adjacency, self_loops=self_loops)
+
+        return self.kept((name, self_loops, undirected), make)
 
     def kept(self, name: Hashable, make: Callable[[], _Made]) -> _Made:
         """What a model derives from the graph alone: made when first asked for, then kept."""

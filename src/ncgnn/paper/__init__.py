@@ -2,7 +2,7 @@
 
 from ncgnn.paper.plans.pages import PLANS, plan, write_results
 from ncgnn.paper.plans.store import Plan, Store
-from ncgnn.paper.request import Request, Target
+from ncgnn.paper.request import Request, Target, published
 from ncgnn.paper.targets import (
     Reproduction,
     is_timed,
@@ -27,6 +27,7 @@ __all__ = [
     "paper_figure",
     "paper_grids",
     "plan",
+    "published",
     "reproduce",
     "request_for",
     "takes_stored",

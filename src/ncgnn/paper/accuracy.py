@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ncgnn.errors import DataNotFoundError, UnknownNameError
-from ncgnn.paper.request import DATASETS, Request, printed, printed_split
+from ncgnn.nn import model_names
+from ncgnn.paper.request import DATASETS, Request, model_title, printed, printed_split
 from ncgnn.report import Marked, Table, percent
 from ncgnn.training import Spread
 
@@ -69,15 +70,13 @@ def variants(names: tuple[str, ...]) -> list[Variant]:
     Raises:
         UnknownNameError: A name is neither.
     """
-    from ncgnn.nn import BY_NAME
-
-    known = [name for name, entry in BY_NAME.items() if entry.place is not None]
+    known = model_names()
     found: list[Variant] = []
     for name in names:
         if name in _BY_NAME:
             found.append(_BY_NAME[name])
         elif name in known:
-            found.append(Variant(name, BY_NAME[name].title, name))
+            found.append(Variant(name, model_title(name), name))
         else:
             raise UnknownNameError("model", name, [*known, *_BY_NAME])
     return found
@@ -411,11 +410,9 @@ def printed_text(value: Printed | None) -> str:
 
 def leaderboard_grid(table: LeaderboardTable) -> Table:
     """What others report of their own methods, then our runs and the paper's."""
-    from ncgnn.nn import BY_NAME
-
     ours = table.ours
     lines: list[Line] = [
-        (BY_NAME[name].title, *(printed_text(table.quoted(name, d)) for d in ours.datasets))
+        (model_title(name), *(printed_text(table.quoted(name, d)) for d in ours.datasets))
         for name in table.others
         if any(table.quoted(name, dataset) is not None for dataset in ours.datasets)
     ]

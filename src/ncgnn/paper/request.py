@@ -11,6 +11,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from ncgnn.nn import model_class, model_names
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -35,6 +37,13 @@ def printed(table: str, row: str, column: str) -> Printed | None:
         return value
     mean, std = value
     return float(mean), float(std)
+
+
+def model_title(name: str) -> str:
+    """What papers call a model, also one that is not implemented here."""
+    if name in published("listed"):
+        return published("listed")[name]["title"]
+    return model_class(name).title if name in model_names() else name
 
 
 def printed_split(table: str, dataset: str) -> str:
@@ -88,7 +97,6 @@ class Request:
 
 def defaults(request: Request, model: str, **options: Any) -> dict[str, Any]:
     """Those of a table's or figure's own options that the model has and the request leaves open."""
-    from ncgnn.nn import model_class
     from ncgnn.training import placed
 
     known, given = model_class(model).Options.model_fields, chosen_options(request)

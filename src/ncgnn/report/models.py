@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from typing import TYPE_CHECKING, Any
 
 from ncgnn.report.tables import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pydantic import BaseModel
 
@@ -100,16 +99,13 @@ def model_details(row: Fact) -> list[Table]:
 def option_facts(kind: type[BaseModel]) -> list[Fact]:
     """Name, type, default and meaning of every option, from the class that describes them."""
     schema = kind.model_json_schema()
-    meanings: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        meanings |= dict(_attributes(base.__dict__.get("__doc__") or ""))
     return [
         {
             "name": name,
             "type": _type(field, schema.get("$defs", {})),
             "default": field.get("default"),
             "required": name in schema.get("required", ()),
-            "meaning": _plain(meanings.get(name, "")),
+            "meaning": " ".join(_plain(kind.model_fields[name].description or "").split()),
         }
         for name, field in schema["properties"].items()
     ]
@@ -141,16 +137,6 @@ def _short(paper: str) -> str:
     authors, *more = paper.split(", ")
     dated = [part for part in more if re.search(r"(^| )\d{4}$", part)]
     return ", ".join([authors, *(dated or more)[-1:]])
-
-
-def _attributes(text: str) -> Iterator[tuple[str, str]]:
-    """Names and meanings under ``Attributes:`` of a docstring."""
-    _, _, section = inspect.cleandoc(text).partition("Attributes:\n")
-    lines = re.split(r"\n(?=\S)", section)[0]
-    for entry in re.split(r"\n(?= {4}\S)", f"\n{lines}"):
-        name, colon, meaning = entry.partition(":")
-        if colon:
-            yield name.strip(), " ".join(meaning.split())
 
 
 def _plain(text: str) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ncgnn.data import Split
-    from ncgnn.nn import GraphInputs, Grouping, GroupingRule
+    from ncgnn.nn import GraphInputs, Grouping, GroupingRule, Model
     from ncgnn.training.run import RunResult
 
 Scores = dict[str, float | None]
@@ -146,7 +146,7 @@ DEFAULT_THRESHOLD = 0.5
 
 
 def evaluation(
-    model: Any, inputs: GraphInputs, split: Split, grouping: Grouping, logits: torch.Tensor
+    model: Model, inputs: GraphInputs, split: Split, grouping: Grouping, logits: torch.Tensor
 ) -> dict[str, Any]:
     """Everything that is reported of a trained model that gives all nodes these logits.
 
@@ -158,7 +158,7 @@ def evaluation(
     nodes = {name: torch.from_numpy(part.copy()).to(logits.device) for name, part in parts.items()}
     report = split_report(split, inputs.graph)
     by_test = nodes["test"] if len(nodes["test"]) else nodes["val"]
-    rule: GroupingRule | None = getattr(model, "rule", None)
+    rule = model.rule
     hops = 1 if rule is None else rule.hops
     limits = _limits(rule)
     true_nc = neighborhood_confusion(inputs.graph, hops=hops)
@@ -186,8 +186,8 @@ def evaluation(
             grouping.group, minlength=len(rule.thresholds) + 1
         ).tolist()
         result["mean_nc"] = float(grouping.confusion.mean())
-        if hasattr(model, "alpha"):
-            result["alpha"] = [float(a) for a in model.alpha.detach()]
+        if (alpha := model.channel_alpha) is not None:
+            result["alpha"] = [float(a) for a in alpha.detach()]
     return result
 
 

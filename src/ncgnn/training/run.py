@@ -22,7 +22,7 @@ from ncgnn._io import write_text
 from ncgnn.data import Split, load, make_split, split_families
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, UnknownNameError, sentence
 from ncgnn.graph import as_graph
-from ncgnn.nn import GraphInputs, Grouping, made_for, model_class
+from ncgnn.nn import GraphInputs, Grouping, model_class
 from ncgnn.training import folder as names
 from ncgnn.training.config import make_config, placed
 from ncgnn.training.folder import (
@@ -345,8 +345,7 @@ def new_model(config: RunConfig, inputs: GraphInputs) -> Any:
     """The run's model with its first weights, which depend on the seed alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
-        kind = model_class(config.model.name)
-        model = made_for(kind, inputs, **config.model.options)
+        model = model_class(config.model.name).for_inputs(inputs, **config.model.options)
     return model.to(device=inputs.device, dtype=inputs.dtype)
 
 

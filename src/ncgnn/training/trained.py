@@ -13,7 +13,7 @@ import torch
 from ncgnn._io import write_text
 from ncgnn.data import save
 from ncgnn.errors import InputError
-from ncgnn.nn import Grouper, GroupingRule, counting, phases
+from ncgnn.nn import Grouper, GroupingRule, counting
 from ncgnn.training import folder as names
 from ncgnn.training.evaluation import evaluation
 from ncgnn.training.folder import RunFolder, environment, write_tensors
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ncgnn.data import Split
     from ncgnn.graph import Graph
-    from ncgnn.nn import GraphInputs, Grouping
+    from ncgnn.nn import GraphInputs, Grouping, Model
     from ncgnn.training.config import RunConfig
 
 
@@ -44,7 +44,7 @@ class TrainedModel:
         seconds: How long training took.
     """
 
-    model: Any
+    model: Model
     inputs: GraphInputs
     split: Split
     grouping: Grouping
@@ -64,7 +64,7 @@ class TrainedModel:
     def best_epoch(self) -> int:
         """The first epoch with the best validation accuracy of those stages that count."""
         training = self.config.training
-        names = counting(phases(self.model, training.epochs, training.patience))
+        names = counting(self.model.phases(training.epochs, training.patience))
         found = [r for r in self.history if "phase" not in r or r["phase"] in names]
         return max(found, key=lambda record: record["val_accuracy"])["epoch"]
 
@@ -112,7 +112,7 @@ class TrainedModel:
             "predicted": predicted,
             "confidence": probabilities.max(1),
             "nc": grouping.confusion.numpy(),
-            "group": _group_names(grouping.group.numpy(), self._rule),
+            "group": _group_names(grouping.group.numpy(), self.model.rule),
         }
         if graph.class_names is not None:
             columns["predicted_class"] = np.array(graph.class_names)[predicted]
@@ -142,12 +142,8 @@ class TrainedModel:
         folder.mark_done()
         return folder.path
 
-    @property
-    def _rule(self) -> GroupingRule | None:
-        return getattr(self.model, "rule", None)
-
     def _grouping_of(self, predicted: NDArray[Any]) -> Grouping:
-        if self._rule is not None:
+        if self.model.rule is not None:
             return self.grouping
         grouper = Grouper(self.graph, GroupingRule(), self.graph.num_classes)
         return grouper(torch.from_numpy(predicted))

@@ -9,7 +9,7 @@ The first epoch always is a new high, also with an accuracy of 0, which the pape
 0 would not call one.
 
 A model without groups is trained by the same loop; nothing is regrouped then. A model may declare
-groups of parameters, a further loss and stages of training, see :mod:`ncgnn.nn._protocol`.
+groups of parameters, a further loss and stages of training, see :class:`ncgnn.nn.Model`.
 
 Every pass computes the logits of those nodes alone that it needs: of training nodes for the loss
 (so that training accuracy is with dropout, before the step), of validation nodes for validation,
@@ -42,16 +42,7 @@ from torch.nn.functional import cross_entropy
 
 from ncgnn.data import make_split
 from ncgnn.errors import InputError, NcgnnError
-from ncgnn.nn import (
-    DropoutKey,
-    Grouper,
-    Grouping,
-    begin_phase,
-    check_features,
-    parameter_groups,
-    phases,
-    with_extra_loss,
-)
+from ncgnn.nn import DropoutKey, Grouper, Grouping, check_features
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -60,7 +51,7 @@ if TYPE_CHECKING:
 
     from ncgnn.data import Split
     from ncgnn.graph import Graph
-    from ncgnn.nn import GraphInputs, GroupingRule
+    from ncgnn.nn import GraphInputs, Model
     from ncgnn.training.config import TrainingConfig
 
 
@@ -273,15 +264,14 @@ class Trainer:
     """Trains one model on one split of one graph.
 
     Args:
-        model: Called as ``model(inputs, group, key, nodes)``; ``model.rule`` says how nodes are
-            grouped, None (or no such attribute) means not at all.
+        model: The model; ``model.rule`` says how nodes are grouped, None means not at all.
         inputs: The graph.
         split: Training, validation and test nodes.
         config: Learning rate, epochs, patience, seed.
     """
 
     def __init__(
-        self, model: Any, inputs: GraphInputs, split: Split, config: TrainingConfig
+        self, model: Model, inputs: GraphInputs, split: Split, config: TrainingConfig
     ) -> None:
         check_trainable(inputs.graph, split)
         self.model, self.inputs, self.config = model, inputs, config
@@ -290,11 +280,12 @@ class Trainer:
             for part in (split.train, split.val, split.test)
         )
         self.correction = ShareCorrection.of(config.class_shares, inputs, self.train, self.val)
-        self.phases = phases(model, config.epochs, config.patience)
-        self._computes_all = bool(getattr(model, "computes_all", False))
+        self.phases = model.phases(config.epochs, config.patience)
+        if not self.phases:
+            raise InputError("the model's phases() must give at least one stage; it gave none.")
         self.optimizer = self.new_optimizer()
         self.grouper = None
-        self.rule: GroupingRule | None = getattr(model, "rule", None)
+        self.rule = model.rule
         if self.rule is not None:
             self.grouper = Grouper(inputs.graph, self.rule, inputs.num_classes)
         start = Grouping.start(inputs.num_nodes)
@@ -317,21 +308,20 @@ class Trainer:
         return self.state
 
     def _run(self, after_epoch: Callable[[Record], None] | None, *, share: bool) -> None:
-        sharing: Callable[[bool], None] = getattr(self.model, "share_products", lambda _: None)
-        sharing(share)  # the weights' changes are counted in _step
+        self.model.share_products(share)  # the weights' changes are counted in _step
         try:
             while not self.finished:
                 record = self.epoch()
                 if after_epoch is not None:
                     after_epoch(record)
         finally:
-            sharing(False)
+            self.model.share_products(False)
 
     def new_optimizer(self) -> EagerAdam:
         """Adam as a stage of training begins with it."""
         config = self.config
         return EagerAdam(
-            parameter_groups(self.model, config.weight_decay),
+            self.model.parameter_groups(config.weight_decay),
             lr=config.learning_rate,
             fused=self.inputs.device.type in ("cpu", "cuda"),
         )
@@ -360,7 +350,7 @@ class Trainer:
         labels = self.inputs.labels.index_select(0, self.train)
         self._seed_torch(_PHASE_PLACE)
         self.model.eval()
-        begin_phase(self.model, state.phase, self.inputs, self.train, labels)
+        self.model.begin_phase(state.phase, self.inputs, self.train, labels)
         increment_version(list(self.model.parameters()))
         self.optimizer = self.new_optimizer()
 
@@ -378,7 +368,7 @@ class Trainer:
     def _judge(self, record: Record) -> None:
         """Validate, and keep the weights and regroup the nodes on a new high."""
         state = self.state
-        everyone = self.logits(state.grouping) if self._computes_all else None
+        everyone = self.logits(state.grouping) if self.model.computes_all else None
         if everyone is None:
             record |= self._validation(self.logits(state.grouping, self.val))
         else:
@@ -406,7 +396,9 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         logits = self.model(self.inputs, self._group(self.state.grouping), key, self.train)
         labels = self.inputs.labels.index_select(0, self.train)
-        loss = with_extra_loss(self.model, cross_entropy(logits, labels), self.train, labels)
+        loss = cross_entropy(logits, labels)
+        extra = self.model.extra_loss(self.train, labels)
+        loss = loss if extra is None else loss + extra
         loss.backward()
         self.optimizer.step()
         increment_version(list(self.model.parameters()))
@@ -467,7 +459,7 @@ class Trainer:
             "mean_nc": float(grouping.confusion.mean()),
             "group_sizes": sizes.tolist(),
         }
-        alpha = getattr(self.model, "alpha", None)
+        alpha = self.model.channel_alpha
         if alpha is not None:
             record["alpha"] = [float(a) for a in alpha.detach()]
             finite = all(math.isfinite(a) for a in record["alpha"])

@@ -12,9 +12,9 @@ from drawn_graphs import CLASSES, drawn_graph
 
 import ncgnn
 from ncgnn.nn import DropoutKey
-from ncgnn.nn.base import dropped_features
 from ncgnn.nn.baselines.bernnet import BernNet, bernstein
 from ncgnn.nn.functional import dropout, relu_dropout
+from ncgnn.nn.layers import dropped_features
 from ncgnn.testing import check_model
 
 

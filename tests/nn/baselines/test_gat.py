@@ -11,9 +11,9 @@ from torch_geometric.nn import GATConv
 import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
-from ncgnn.nn.base import dropped_features
 from ncgnn.nn.baselines.gat import GAT
 from ncgnn.nn.functional import dropout
+from ncgnn.nn.layers import dropped_features
 from ncgnn.testing import check_model
 
 KEY = DropoutKey(3, 4)

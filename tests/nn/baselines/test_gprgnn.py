@@ -10,9 +10,9 @@ from torch_geometric import nn as pyg
 
 import ncgnn
 from ncgnn.nn import DropoutKey
-from ncgnn.nn.base import dropped_features
 from ncgnn.nn.baselines.gprgnn import GPRGNN, page_rank
 from ncgnn.nn.functional import dropout
+from ncgnn.nn.layers import dropped_features
 from ncgnn.testing import check_model
 
 KEY = DropoutKey(3, 4)

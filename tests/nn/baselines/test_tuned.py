@@ -15,7 +15,6 @@ import ncgnn
 from ncgnn.data import list_datasets
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey, relu_dropout
-from ncgnn.nn.base import parameter_groups
 from ncgnn.nn.baselines.tuned import TunedGAT, TunedGCN, TunedOptions, TunedSAGE
 from ncgnn.testing import check_model
 from ncgnn.training import has_preset, load_run, make_config
@@ -226,7 +225,7 @@ def test_first_weights_are_those_of_pyg(kind):
 
 def test_all_parameters_are_decayed():
     model = made(TunedGCN, norm="batch")
-    (group,) = parameter_groups(model, 0.1)
+    (group,) = model.parameter_groups(0.1)
     assert len(group["params"]) == len(list(model.parameters()))
 
 

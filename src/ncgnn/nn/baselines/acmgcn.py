@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import nn
 
-from ncgnn.nn.base import Baseline, PlainOptions, at, checked, dropped_features, mean_operator
-from ncgnn.nn.functional import relu_dropout
-from ncgnn.nn.products import Term, product
+from ncgnn.nn.base import Model, PlainOptions, Rate, checked
+from ncgnn.nn.functional import at, relu_dropout
+from ncgnn.nn.layers import Term, dropped_features, product
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
@@ -20,20 +20,17 @@ _CHANNELS = 3
 
 
 class ACMGCNOptions(PlainOptions):
-    """Options of ACM-GCN.
+    """Options of ACM-GCN."""
 
-    Attributes:
-        hidden: Width of the hidden layer.
-        dropout: Rate for the features and after the hidden layer.
-        variant: 0 applies ReLU after messages are passed, 1 before.
-        scaled: Whether the mixture is multiplied by the number of channels, 3.
-    """
-
+    dropout: Rate = 0.5
+    """Rate for the features and after the hidden layer."""
     variant: Literal[0, 1] = 0
+    """0 applies ReLU after messages are passed, 1 before."""
     scaled: bool = True
+    """Whether the mixture is multiplied by the number of channels, 3."""
 
 
-class ACMGCN(Baseline):
+class ACMGCN(Model):
     """Adaptive channel mixing (https://arxiv.org/abs/2210.07606), without its structure channel.
 
     With P = (D + I)⁻¹(A + I), the mean over incoming edges and the node itself, a layer mixes a
@@ -55,6 +52,13 @@ class ACMGCN(Baseline):
         **options: The fields of :class:`ACMGCNOptions`.
     """
 
+    title = "ACM-GCN"
+    paper = (
+        "Luan et al., Revisiting Heterophily For Graph Neural Networks, NeurIPS 2022, "
+        "arXiv:2210.07606"
+    )
+    family = "spectral"
+    memory = "3 × nodes × hidden"
     Options = ACMGCNOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -67,7 +71,7 @@ class ACMGCN(Baseline):
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node."""
-        operator = mean_operator(inputs, self_loops=True)
+        operator = inputs.mean_operator(self_loops=True)
         features = dropped_features(inputs, self.dropout, at(key, 0))
         hidden = self.first(product(Term(features), self.first.weight), operator)
         hidden = relu_dropout(hidden, self.dropout, at(key, 1))

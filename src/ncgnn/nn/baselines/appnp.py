@@ -8,8 +8,9 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.nn.base import Baseline, FeatureLinear, PlainOptions, Rate, at, checked, gcn_operator
-from ncgnn.nn.functional import dropout, relu_dropout
+from ncgnn.nn.base import Model, PlainOptions, Rate, checked
+from ncgnn.nn.functional import at, dropout, relu_dropout
+from ncgnn.nn.layers import FeatureLinear
 from ncgnn.sparse import weighted_matmul
 
 if TYPE_CHECKING:
@@ -21,24 +22,21 @@ _FIRST_STEP = 2
 
 
 class APPNPOptions(PlainOptions):
-    """Options of APPNP.
+    """Options of APPNP."""
 
-    Attributes:
-        hidden: Width of the hidden layer.
-        dropout: Rate of the features and after the hidden layer.
-        edge_dropout: Rate of the operator's entries, drawn anew for every step.
-        steps: Number K of propagation steps.
-        alpha: Teleport probability.
-        bias: Whether the two linear layers have biases.
-    """
-
+    dropout: Rate = 0.5
+    """Rate of the features and after the hidden layer."""
     edge_dropout: Rate = 0.5
+    """Rate of the operator's entries, drawn anew for every step."""
     steps: Annotated[int, Field(ge=0)] = 10
+    """Number K of propagation steps."""
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """Teleport probability."""
     bias: bool = False
+    """Whether the two linear layers have biases."""
 
 
-class APPNP(Baseline):
+class APPNP(Model):
     r"""A perceptron's logits, spread by personalised PageRank (https://arxiv.org/abs/1810.05997).
 
     .. math::
@@ -57,6 +55,8 @@ class APPNP(Baseline):
         **options: The fields of :class:`APPNPOptions`.
     """
 
+    paper = "Gasteiger et al., Predict then Propagate, ICLR 2019, arXiv:1810.05997"
+    family = "spectral"
     Options = APPNPOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -76,7 +76,7 @@ class APPNP(Baseline):
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; nothing is dropped where ``key`` is None."""
-        operator = gcn_operator(inputs)
+        operator = inputs.gcn_operator()
         hidden = self.first(inputs, self.dropout, at(key, 0))
         start = self.second(relu_dropout(hidden, self.dropout, at(key, 1)))
         current = start

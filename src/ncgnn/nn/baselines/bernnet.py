@@ -9,8 +9,9 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.nn.base import Baseline, FeatureLinear, PlainOptions, Rate, at, checked, gcn_operator
-from ncgnn.nn.functional import dropout, relu_dropout
+from ncgnn.nn.base import Model, PlainOptions, Rate, checked
+from ncgnn.nn.functional import at, dropout, relu_dropout
+from ncgnn.nn.layers import FeatureLinear
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
@@ -19,19 +20,17 @@ if TYPE_CHECKING:
 
 
 class BernNetOptions(PlainOptions):
-    """Options of BernNet.
+    """Options of BernNet."""
 
-    Attributes:
-        dropout: Rate of the features and after the hidden layer.
-        propagation_dropout: Rate of what is propagated.
-        degree: Degree K of the filter, at most 20; see :func:`bernstein`.
-    """
-
+    dropout: Rate = 0.5
+    """Rate of the features and after the hidden layer."""
     propagation_dropout: Rate = 0.5
+    """Rate of what is propagated."""
     degree: Annotated[int, Field(ge=1, le=20)] = 10
+    """Degree K of the filter, at most 20; see :func:`bernstein`."""
 
 
-class BernNet(Baseline):
+class BernNet(Model):
     """A filter in the Bernstein basis on the logits of a perceptron (arXiv:2106.10994).
 
     H = drop(drop(ReLU(drop(X)·W₁ + b₁))·W₂ + b₂), at the rates ``dropout``, ``dropout`` and
@@ -53,6 +52,13 @@ class BernNet(Baseline):
         **options: The fields of :class:`BernNetOptions`.
     """
 
+    paper = (
+        "He et al., BernNet: Learning Arbitrary Graph Spectral Filters via Bernstein "
+        "Approximation, NeurIPS 2021, arXiv:2106.10994"
+    )
+    family = "spectral"
+    memory = "degree × nodes × classes"
+    edges = "both"
     Options = BernNetOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -76,7 +82,7 @@ class BernNet(Baseline):
         hidden = self.first(inputs, rate, at(key, 0))
         h = self.second(relu_dropout(hidden, rate, at(key, 1)))
         h = dropout(h, self.options.propagation_dropout, at(key, 2))
-        operator = gcn_operator(inputs, self_loops=False, undirected=True)
+        operator = inputs.gcn_operator(self_loops=False, undirected=True)
         return bernstein(operator, torch.relu(self.theta), h)
 
 

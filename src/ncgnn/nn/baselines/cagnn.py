@@ -8,16 +8,9 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.nn.base import (
-    Baseline,
-    FeatureLinear,
-    PlainOptions,
-    at,
-    checked,
-    mean_operator,
-    unit_rows,
-)
-from ncgnn.nn.functional import dropout
+from ncgnn.nn.base import Model, PlainOptions, Rate, Width, checked
+from ncgnn.nn.functional import at, dropout, unit_rows
+from ncgnn.nn.layers import FeatureLinear
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
@@ -25,20 +18,19 @@ if TYPE_CHECKING:
 
 
 class CAGNNOptions(PlainOptions):
-    """Options of CAGNN.
+    """Options of CAGNN."""
 
-    Attributes:
-        hidden: Width of all layers.
-        dropout: Rate for the features, before every layer and before the last linear one.
-        layers: Number of rounds of messages.
-        self_loops: Whether every node is its own neighbour too.
-    """
-
+    hidden: Width = 512
+    """Width of all layers."""
+    dropout: Rate = 0.5
+    """Rate for the features, before every layer and before the last linear one."""
     layers: Annotated[int, Field(ge=1)] = 2
+    """Number of rounds of messages."""
     self_loops: bool = False
+    """Whether every node is its own neighbour too."""
 
 
-class CAGNN(Baseline):
+class CAGNN(Model):
     """Conv-agnostic framework with GCN layers and a convex gate (https://arxiv.org/abs/2203.11200).
 
     With P the mean over incoming edges and unit(·) the division of each row by its length, a node
@@ -59,6 +51,11 @@ class CAGNN(Baseline):
         **options: The fields of :class:`CAGNNOptions`.
     """
 
+    paper = (
+        "Chen et al., Exploiting Neighbor Effect: Conv-Agnostic GNN Framework for Graphs with "
+        "Heterophily, TNNLS 2023"
+    )
+    family = "spatial"
     Options = CAGNNOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -73,7 +70,7 @@ class CAGNN(Baseline):
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node."""
-        operator = mean_operator(inputs, self_loops=self.self_loops)
+        operator = inputs.mean_operator(self_loops=self.self_loops)
         own = unit_rows(torch.relu(self.encode(inputs, self.dropout, at(key, 0))))
         context = own
         for layer, convolution in enumerate(self.convolutions, start=1):

@@ -12,22 +12,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
 
-from ncgnn.nn.base import ConvolutionOptions, PlainOptions, checked
-from ncgnn.nn.functional import relu_dropout, training_key
-from ncgnn.nn.inputs import as_inputs
-from ncgnn.nn.products import SharedProducts
+from ncgnn.nn.base import ConvolutionOptions, Model, PlainOptions, checked
+from ncgnn.nn.functional import at, relu_dropout
+from ncgnn.nn.layers import SharedProducts
 from ncgnn.nn.separated.backbones import LinearBackbone, LinearLayer
 from ncgnn.nn.separated.channels import Prepared
 
 if TYPE_CHECKING:
-    from ncgnn.graph import GraphLike
     from ncgnn.nn.functional import DropoutKey
     from ncgnn.nn.inputs import GraphInputs
+    from ncgnn.nn.separated.channels import Channel, Layout
 
 
-class TwoLayerGNN(nn.Module):
+class TwoLayerGNN(Model):
     """logits = Σ_t P_t · dropout(ReLU(Σ_t P_t · X · W_t + b)) · V_t + c.
 
     Args:
@@ -39,7 +37,7 @@ class TwoLayerGNN(nn.Module):
         self_loops: Whether every node is its own neighbour too.
     """
 
-    rule = None
+    computes_all = False
 
     def __init__(
         self,
@@ -60,22 +58,34 @@ class TwoLayerGNN(nn.Module):
         self._products = SharedProducts()
         self._prepared = Prepared(self.backbone, "none", 1)
 
-    def forward(
+    def node_logits(
         self,
-        inputs: GraphInputs | GraphLike,
-        group: torch.Tensor | None = None,
-        key: DropoutKey | None = None,
-        nodes: torch.Tensor | None = None,
+        inputs: GraphInputs,
+        group: torch.Tensor | None,
+        key: DropoutKey | None,
+        nodes: torch.Tensor | None,
     ) -> torch.Tensor:
-        """Logits of every node, or of the given ones, [n, classes]; ``group`` plays no part."""
-        inputs = as_inputs(inputs, self.first.weights[0])
-        with torch.inference_mode(False):  # what is kept serves later training too
-            layout = self._prepared.layout(inputs, torch.zeros_like(inputs.everyone), nodes)
-        channel, key = layout.channels[0], training_key(self.training, key)
-        before = self.backbone.first(self.first, channel, self._products, "first")
-        hidden = relu_dropout(before, self.dropout, None if key is None else key.at(0))
+        """Logits of the given nodes, None = all; the second layer computes no other rows."""
+        layout = self._layout(inputs, nodes)
+        channel = layout.channels[0]
+        hidden = relu_dropout(self._before(channel), self.dropout, at(key, 0))
         logits = self.backbone.second(self.second, channel, hidden)
         return logits if layout.position is None else logits.index_select(0, layout.position)
+
+    @torch.no_grad()
+    def compute_hidden(
+        self, inputs: GraphInputs, group: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """ReLU(Σ_t P_t · X · W_t + b) [n, hidden]."""
+        return torch.relu(self._before(self._layout(inputs).channels[0]))
+
+    def _layout(self, inputs: GraphInputs, nodes: torch.Tensor | None = None) -> Layout:
+        with torch.inference_mode(False):  # what is kept serves later training too
+            return self._prepared.layout(inputs, torch.zeros_like(inputs.everyone), nodes)
+
+    def _before(self, channel: Channel) -> torch.Tensor:
+        """The hidden layer before its activation."""
+        return self.backbone.first(self.first, channel, self._products, "first")
 
     def share_products(self, active: bool) -> None:
         """Let neighbouring passes share products of weights; see :class:`SharedProducts`."""
@@ -93,6 +103,11 @@ class GCN(TwoLayerGNN):
         **options: The fields of :class:`ConvolutionOptions`.
     """
 
+    paper = (
+        "Kipf and Welling, Semi-Supervised Classification with Graph Convolutional Networks, "
+        "ICLR 2017, arXiv:1609.02907"
+    )
+    family = "spatial"
     Options = ConvolutionOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -109,6 +124,8 @@ class MLP(TwoLayerGNN):
         **options: The fields of :class:`PlainOptions`.
     """
 
+    family = "features"
+    edges = "none"
     Options = PlainOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -117,13 +134,10 @@ class MLP(TwoLayerGNN):
 
 
 class SAGEOptions(ConvolutionOptions):
-    """Options of GraphSAGE.
-
-    Attributes:
-        self_loops: Whether every node is one of its own neighbours in the mean too.
-    """
+    """Options of GraphSAGE."""
 
     self_loops: bool = False
+    """Whether every node is one of its own neighbours in the mean too."""
 
 
 class GraphSAGE(TwoLayerGNN):
@@ -138,6 +152,11 @@ class GraphSAGE(TwoLayerGNN):
         **options: The fields of :class:`SAGEOptions`.
     """
 
+    paper = (
+        "Hamilton et al., Inductive Representation Learning on Large Graphs, NeurIPS 2017, "
+        "arXiv:1706.02216"
+    )
+    family = "spatial"
     Options = SAGEOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:

@@ -12,19 +12,9 @@ from pydantic import Field
 from torch import nn
 from torch.nn.functional import cross_entropy, one_hot
 
-from ncgnn.nn.base import (
-    Baseline,
-    LastPass,
-    Phase,
-    PlainOptions,
-    Rate,
-    at,
-    checked,
-    gcn_operator,
-    mean_operator,
-)
-from ncgnn.nn.functional import relu_dropout
-from ncgnn.nn.products import Term, product
+from ncgnn.nn.base import LastPass, Model, Phase, PlainOptions, Rate, Width, checked
+from ncgnn.nn.functional import at, relu_dropout
+from ncgnn.nn.layers import Term, product
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
@@ -70,28 +60,27 @@ _PRIOR, _BELIEFS = 0, 1
 
 
 class CPGNNOptions(PlainOptions):
-    """Options of CPGNN.
+    """Options of CPGNN."""
 
-    Attributes:
-        hidden: Width of the prior's hidden layer.
-        dropout: Rate after that layer; the authors' model has none.
-        steps: How often beliefs are propagated.
-        pretraining: Upper limit of the number of epochs in which the prior is trained alone; it is
-            never above the number of epochs of the second stage.
-        row_penalty: Weight of the penalty on sums of rows of the compatibility matrix.
-        cotraining: Weight of the prior's own cross-entropy in the second stage.
-        alone: Whether the second stage counts whatever the first one reached.
-    """
-
+    hidden: Width = 512
+    """Width of the prior's hidden layer."""
     dropout: Rate = 0.0
+    """Rate after that layer; the authors' model has none."""
     steps: Annotated[int, Field(ge=1)] = 1
+    """How often beliefs are propagated."""
     pretraining: Annotated[int, Field(ge=1)] = 400
+    """Upper limit of the number of epochs in which the prior is trained alone; it is never above
+    the number of epochs of the second stage.
+    """
     row_penalty: Annotated[float, Field(ge=0)] = 1.0
+    """Weight of the penalty on sums of rows of the compatibility matrix."""
     cotraining: Annotated[float, Field(ge=0)] = 0.0
+    """Weight of the prior's own cross-entropy in the second stage."""
     alone: bool = False
+    """Whether the second stage counts whatever the first one reached."""
 
 
-class CPGNN(Baseline):
+class CPGNN(Model):
     """Compatibility-guided propagation, CPGNN-Cheby-1 (https://arxiv.org/abs/2009.13566).
 
     With Ã = D^-½AD^-½, T₀ = I, T₁ = -Ã and T₂ = 2Ã² - I, a Chebyshev network without biases gives
@@ -135,6 +124,10 @@ class CPGNN(Baseline):
         **options: The fields of :class:`CPGNNOptions`.
     """
 
+    title = "CPGNN (Cheby-1)"
+    paper = "Zhu et al., Graph Neural Networks with Heterophily, AAAI 2021, arXiv:2009.13566"
+    family = "spectral"
+    edges = "both"
     Options = CPGNNOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -164,7 +157,7 @@ class CPGNN(Baseline):
 
     def prior(self, inputs: GraphInputs, key: DropoutKey | None = None) -> torch.Tensor:
         """R, the logits of the Chebyshev network."""
-        operator = gcn_operator(inputs, self_loops=False, undirected=True)
+        operator = inputs.gcn_operator(self_loops=False, undirected=True)
         features = Term(inputs.features)
         hidden = _chebyshev(operator, *(product(features, w) for w in self.first))
         hidden = relu_dropout(hidden, self.options.dropout, at(key, 0))
@@ -226,7 +219,7 @@ def _first_compatibility(
     """H̄ as training labels and the beliefs of all other nodes show it, [C, C]."""
     classes = beliefs.shape[1]
     known = one_hot(labels, classes).to(beliefs.dtype)
-    around = mean_operator(inputs, undirected=True) @ beliefs.index_copy(0, train, known)
+    around = inputs.mean_operator(undirected=True) @ beliefs.index_copy(0, train, known)
     rows = known.t().double() @ around[train].double()
     counts = known.sum(0).double().clamp_min(1)
     matrix = doubly_stochastic(with_missing_rows(rows / counts[:, None]))

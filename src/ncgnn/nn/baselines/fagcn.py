@@ -8,8 +8,9 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.nn.base import Baseline, FeatureLinear, PlainOptions, at, checked, gcn_operator
-from ncgnn.nn.functional import dropout, relu_dropout
+from ncgnn.nn.base import Model, PlainOptions, Rate, Width, checked
+from ncgnn.nn.functional import at, dropout, relu_dropout
+from ncgnn.nn.layers import FeatureLinear
 from ncgnn.sparse import gather_columns, gather_rows, weighted_matmul
 
 if TYPE_CHECKING:
@@ -21,20 +22,19 @@ _GAIN = 1.414
 
 
 class FAGCNOptions(PlainOptions):
-    """Options of FAGCN.
+    """Options of FAGCN."""
 
-    Attributes:
-        hidden: Width of all layers.
-        dropout: Rate for the features, after the first linear layer, and for the weights of edges.
-        layers: Number of rounds of messages.
-        eps: Weight of what a node was before the first round.
-    """
-
+    hidden: Width = 512
+    """Width of all layers."""
+    dropout: Rate = 0.5
+    """Rate for the features, after the first linear layer, and for the weights of edges."""
     layers: Annotated[int, Field(ge=1)] = 2
+    """Number of rounds of messages."""
     eps: Annotated[float, Field(ge=0)] = 0.3
+    """Weight of what a node was before the first round."""
 
 
-class FAGCN(Baseline):
+class FAGCN(Model):
     """Frequency adaptation graph convolutional network (https://arxiv.org/abs/2101.00797).
 
     With N(i) the neighbours of i without itself, d their number, and drop(·) dropout:
@@ -54,6 +54,13 @@ class FAGCN(Baseline):
         **options: The fields of :class:`FAGCNOptions`.
     """
 
+    paper = (
+        "Bo et al., Beyond Low-frequency Information in Graph Convolutional Networks, AAAI "
+        "2021, arXiv:2101.00797"
+    )
+    family = "attention"
+    memory = "nodes × hidden × layers, edges"
+    edges = "both"
     Options = FAGCNOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -79,7 +86,7 @@ class FAGCN(Baseline):
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node."""
-        operator = gcn_operator(inputs, self_loops=False, undirected=True)
+        operator = inputs.gcn_operator(self_loops=False, undirected=True)
         encoded = self.encode(inputs, self.dropout, at(key, 0))
         first = hidden = relu_dropout(encoded, self.dropout, at(key, 1))
         for layer in range(len(self.gates)):

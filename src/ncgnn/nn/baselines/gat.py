@@ -9,8 +9,9 @@ from pydantic import model_validator
 from torch import nn
 from torch.nn.functional import elu
 
-from ncgnn.nn.base import Baseline, FeatureLinear, PlainOptions, Rate, Width, at, checked
-from ncgnn.nn.functional import attended, dropout
+from ncgnn.nn.base import Model, PlainOptions, Rate, Width, checked
+from ncgnn.nn.functional import at, attended, dropout
+from ncgnn.nn.layers import FeatureLinear
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
@@ -19,19 +20,18 @@ if TYPE_CHECKING:
 
 
 class GATOptions(PlainOptions):
-    """Options of GAT.
+    """Options of GAT."""
 
-    Attributes:
-        hidden: Width of all heads of the first layer together.
-        dropout: Rate of the input of both layers.
-        attention_dropout: Rate of the attention of both layers; None for that of ``dropout``.
-        heads: Attention heads of the first layer, each of width ``hidden / heads``.
-        output_heads: Attention heads of the second layer, whose logits are averaged.
-    """
-
+    hidden: Width = 512
+    """Width of all heads of the first layer together."""
+    dropout: Rate = 0.5
+    """Rate of the input of both layers."""
     attention_dropout: Rate | None = None
+    """Rate of the attention of both layers; None for that of ``dropout``."""
     heads: Width = 8
+    """Attention heads of the first layer, each of width ``hidden / heads``."""
     output_heads: Width = 1
+    """Attention heads of the second layer, whose logits are averaged."""
 
     @model_validator(mode="after")
     def _even_heads(self) -> Self:
@@ -43,7 +43,7 @@ class GATOptions(PlainOptions):
         return self
 
 
-class GAT(Baseline):
+class GAT(Model):
     r"""Graph attention network (https://arxiv.org/abs/1710.10903), two layers.
 
     .. math::
@@ -65,6 +65,9 @@ class GAT(Baseline):
         **options: The fields of :class:`GATOptions`.
     """
 
+    paper = "Veličković et al., Graph Attention Networks, ICLR 2018, arXiv:1710.10903"
+    family = "attention"
+    memory = "nodes × hidden, edges × heads"
     Options = GATOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:

@@ -10,17 +10,9 @@ from pydantic import Field
 from torch import nn
 from torch.nn.functional import leaky_relu, softplus
 
-from ncgnn.nn.base import (
-    Baseline,
-    LastPass,
-    NotCopied,
-    PlainOptions,
-    at,
-    checked,
-    mean_operator,
-    times,
-)
-from ncgnn.nn.functional import relu_dropout
+from ncgnn.nn.base import LastPass, Model, NotCopied, PlainOptions, checked
+from ncgnn.nn.functional import at, relu_dropout
+from ncgnn.nn.layers import times
 from ncgnn.sparse import gather_columns, gather_rows, row_sum, weighted_matmul
 
 if TYPE_CHECKING:
@@ -34,22 +26,19 @@ _SLOPE = 0.2
 
 
 class GBKSageOptions(PlainOptions):
-    """Options of GBKSage.
-
-    Attributes:
-        gate_weight: Weight λ of the gates' loss.
-        gate_target: What a gate should be 1 for: ``released``, edges between two nodes of which
-            neither is of class 0; or ``paper``, edges within a class.
-        center: What the second kernel sees: ``released``, the node itself; or ``paper``, its
-            neighbours.
-    """
+    """Options of GBKSage."""
 
     gate_weight: Annotated[float, Field(ge=0)] = 30.0
+    """Weight λ of the gates' loss."""
     gate_target: GateTarget = "released"
+    """What a gate should be 1 for: ``released``, edges between two nodes of which neither is of
+    class 0; or ``paper``, edges within a class.
+    """
     center: Center = "released"
+    """What the second kernel sees: ``released``, the node itself; or ``paper``, its neighbours."""
 
 
-class GBKSage(Baseline):
+class GBKSage(Model):
     r"""GraphSAGE with two kernels and a gate between them (https://arxiv.org/abs/2110.15777).
 
     A gate per edge j → i, from two numbers per node, decides which kernel sees a neighbour:
@@ -79,6 +68,9 @@ class GBKSage(Baseline):
         **options: The fields of :class:`GBKSageOptions`.
     """
 
+    paper = "Du et al., GBK-GNN: Gated Bi-Kernel Graph Neural Networks, WWW 2022, arXiv:2110.15777"
+    family = "attention"
+    memory = "nodes × hidden, edges"
     Options = GBKSageOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -92,7 +84,7 @@ class GBKSage(Baseline):
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; nothing is dropped where ``key`` is None."""
-        operator = mean_operator(inputs)
+        operator = inputs.mean_operator()
         hidden, first_gates = self.first(inputs.features, operator)
         hidden = relu_dropout(hidden, self.options.dropout, at(key, 0))
         logits, second_gates = self.second(hidden, operator)

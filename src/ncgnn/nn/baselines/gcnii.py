@@ -9,8 +9,9 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.nn.base import Baseline, FeatureLinear, PlainOptions, at, checked, gcn_operator
-from ncgnn.nn.functional import dropout, relu_dropout
+from ncgnn.nn.base import Model, PlainOptions, Rate, Width, checked
+from ncgnn.nn.functional import at, dropout, relu_dropout
+from ncgnn.nn.layers import FeatureLinear
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
@@ -18,24 +19,23 @@ if TYPE_CHECKING:
 
 
 class GCNIIOptions(PlainOptions):
-    """Options of GCNII.
+    """Options of GCNII."""
 
-    Attributes:
-        hidden: Width of all layers.
-        dropout: Rate for the features, before every layer and before the last linear one.
-        layers: Number of layers between the two linear ones.
-        alpha: Weight of what a node was before the first layer.
-        theta: Layer l takes log(theta / l + 1) of its weights and the rest of its input.
-        shared_weights: Whether a layer has the same weights for both; False makes it GCNII*.
-    """
-
+    hidden: Width = 512
+    """Width of all layers."""
+    dropout: Rate = 0.5
+    """Rate for the features, before every layer and before the last linear one."""
     layers: Annotated[int, Field(ge=1)] = 8
+    """Number of layers between the two linear ones."""
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """Weight of what a node was before the first layer."""
     theta: Annotated[float, Field(gt=0)] = 0.5
+    """Layer l takes log(theta / l + 1) of its weights and the rest of its input."""
     shared_weights: bool = True
+    """Whether a layer has the same weights for both; False makes it GCNII*."""
 
 
-class GCNII(Baseline):
+class GCNII(Model):
     """GCN with initial residual and identity mapping (https://arxiv.org/abs/2007.02133).
 
     With Â the normalised adjacency of GCN over incoming edges and βₗ = log(θ/l + 1):
@@ -60,6 +60,9 @@ class GCNII(Baseline):
         **options: The fields of :class:`GCNIIOptions`.
     """
 
+    paper = "Chen et al., Simple and Deep Graph Convolutional Networks, ICML 2020, arXiv:2007.02133"
+    family = "spatial"
+    memory = "nodes × hidden × layers"
     Options = GCNIIOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -74,7 +77,7 @@ class GCNII(Baseline):
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node."""
-        operator = gcn_operator(inputs)
+        operator = inputs.gcn_operator()
         first = torch.relu(self.encode(inputs, self.dropout, at(key, 0)))
         hidden = dropout(first, self.dropout, at(key, 1))
         for layer in range(len(self.betas)):

@@ -9,16 +9,9 @@ from pydantic import Field, model_validator
 from torch import nn
 
 from ncgnn.errors import InputError
-from ncgnn.nn.base import (
-    Baseline,
-    FeatureLinear,
-    NodeLinear,
-    PlainOptions,
-    at,
-    checked,
-    mean_operator,
-)
-from ncgnn.nn.functional import relu_dropout
+from ncgnn.nn.base import Model, PlainOptions, checked
+from ncgnn.nn.functional import at, relu_dropout
+from ncgnn.nn.layers import FeatureLinear, NodeLinear
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
@@ -31,28 +24,26 @@ NotNegative = Annotated[float, Field(ge=0)]
 
 
 class GloGNNOptions(PlainOptions):
-    """Options of GloGNN.
-
-    Attributes:
-        variant: ``glognn``, or ``glognn++`` with a trained weight for every class.
-        alpha: Weight α of the size of Z.
-        beta: Weight β of the distance of Z from the hops of the graph.
-        gamma: Share γ of the first logits in each round.
-        delta: Share δ of the features; that of the adjacency is 1 - δ.
-        layers: Number of rounds.
-        orders: Number of hops.
-        order_weights: λ is trained and ``shared`` by all nodes, found ``per_node`` from its
-            logits, or all 1 (``equal``), where the node itself counts as hop 0.
-    """
+    """Options of GloGNN."""
 
     variant: Literal["glognn", "glognn++"] = "glognn"
+    """``glognn``, or ``glognn++`` with a trained weight for every class."""
     alpha: NotNegative = 0.1
+    """Weight α of the size of Z."""
     beta: NotNegative = 0.1
+    """Weight β of the distance of Z from the hops of the graph."""
     gamma: Share = 0.2
+    """Share γ of the first logits in each round."""
     delta: Share = 1.0
+    """Share δ of the features; that of the adjacency is 1 - δ."""
     layers: Count = 2
+    """Number of rounds."""
     orders: Count = 2
+    """Number of hops."""
     order_weights: Literal["equal", "shared", "per_node"] = "shared"
+    """λ is trained and ``shared`` by all nodes, found ``per_node`` from its logits, or all 1
+    (``equal``), where the node itself counts as hop 0.
+    """
 
     @model_validator(mode="after")
     def _can_be_solved(self) -> Self:
@@ -61,7 +52,7 @@ class GloGNNOptions(PlainOptions):
         return self
 
 
-class GloGNN(Baseline):
+class GloGNN(Model):
     """Messages between all nodes, by a matrix Z in closed form (arXiv:2205.07308).
 
     H₀ = drop(ReLU(δ·(X·W_x + b_x) + (1 - δ)·(B·W_a + b_a)))·W₂ + b₂ with B = (D + I)^-1 (A + I),
@@ -94,6 +85,11 @@ class GloGNN(Baseline):
         **options: The fields of :class:`GloGNNOptions`.
     """
 
+    paper = (
+        "Li et al., Finding Global Homophily in Graph Neural Networks When Meeting "
+        "Heterophily, ICML 2022, arXiv:2205.07308"
+    )
+    family = "global"
     Options = GloGNNOptions
 
     def __init__(
@@ -125,7 +121,7 @@ class GloGNN(Baseline):
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; nothing is dropped where ``key`` is None."""
-        operator = mean_operator(inputs, self_loops=True)
+        operator = inputs.mean_operator(self_loops=True)
         hidden = relu_dropout(self._hidden(inputs, operator), self.options.dropout, at(key, 0))
         h = start = self.second(hidden)
         for _ in range(self.options.layers):

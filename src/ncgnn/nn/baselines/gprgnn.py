@@ -8,8 +8,9 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.nn.base import Baseline, FeatureLinear, PlainOptions, Rate, at, checked, gcn_operator
-from ncgnn.nn.functional import dropout, relu_dropout
+from ncgnn.nn.base import Model, PlainOptions, Rate, checked
+from ncgnn.nn.functional import at, dropout, relu_dropout
+from ncgnn.nn.layers import FeatureLinear
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
@@ -17,22 +18,19 @@ if TYPE_CHECKING:
 
 
 class GPRGNNOptions(PlainOptions):
-    """Options of GPRGNN.
+    """Options of GPRGNN."""
 
-    Attributes:
-        hidden: Width of the hidden layer.
-        dropout: Rate of the features and after the hidden layer.
-        propagation_dropout: Rate of what is propagated.
-        steps: Highest power K of the operator.
-        alpha: Teleport probability of the PageRank that the coefficients start as.
-    """
-
+    dropout: Rate = 0.5
+    """Rate of the features and after the hidden layer."""
     propagation_dropout: Rate = 0.5
+    """Rate of what is propagated."""
     steps: Annotated[int, Field(ge=0)] = 10
+    """Highest power K of the operator."""
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Teleport probability of the PageRank that the coefficients start as."""
 
 
-class GPRGNN(Baseline):
+class GPRGNN(Model):
     r"""Generalised PageRank of a perceptron's logits (https://arxiv.org/abs/2006.07988).
 
     .. math::
@@ -51,6 +49,11 @@ class GPRGNN(Baseline):
         **options: The fields of :class:`GPRGNNOptions`.
     """
 
+    paper = (
+        "Chien et al., Adaptive Universal Generalized PageRank Graph Neural Network, ICLR "
+        "2021, arXiv:2006.07988"
+    )
+    family = "spectral"
     Options = GPRGNNOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -71,7 +74,7 @@ class GPRGNN(Baseline):
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; nothing is dropped where ``key`` is None."""
-        operator = gcn_operator(inputs)
+        operator = inputs.gcn_operator()
         hidden = self.first(inputs, self.dropout, at(key, 0))
         power = self.second(relu_dropout(hidden, self.dropout, at(key, 1)))
         power = dropout(power, self.propagation_dropout, at(key, 2))

@@ -15,18 +15,9 @@ from pydantic import Field
 from torch import nn
 
 from ncgnn._numba import compiled, even_blocks, over_blocks
-from ncgnn.nn.base import (
-    GIB,
-    Baseline,
-    FeatureLinear,
-    PlainOptions,
-    at,
-    checked,
-    free_gib,
-    gcn_operator,
-    refuse_beyond,
-)
-from ncgnn.nn.functional import dropout
+from ncgnn.nn.base import GIB, Model, PlainOptions, Rate, Width, checked, free_gib, refuse_beyond
+from ncgnn.nn.functional import at, dropout
+from ncgnn.nn.layers import FeatureLinear
 from ncgnn.sparse import ConstantSparse, SparsePattern
 
 if TYPE_CHECKING:
@@ -164,20 +155,19 @@ _WORKING, _SCATTERED = 6, 2.5
 
 
 class H2GCNOptions(PlainOptions):
-    """Options of H2GCN.
+    """Options of H2GCN."""
 
-    Attributes:
-        hidden: Width of the embedding; the last layer sees 3 or 7 times as much.
-        dropout: Rate before the last layer.
-        layers: Number of rounds of messages: 2 for the authors' H2GCN-2, 1 for H2GCN-1.
-        memory_limit: GiB that training may take; by default what is available now.
-    """
-
+    hidden: Width = 512
+    """Width of the embedding; the last layer sees 3 or 7 times as much."""
+    dropout: Rate = 0.5
+    """Rate before the last layer."""
     layers: Annotated[int, Field(ge=1, le=2)] = 2
+    """Number of rounds of messages: 2 for the authors' H2GCN-2, 1 for H2GCN-1."""
     memory_limit: Annotated[float, Field(gt=0)] | None = None
+    """GiB that training may take; by default what is available now."""
 
 
-class H2GCN(Baseline):
+class H2GCN(Model):
     r"""Neighbours at distance one and two, kept apart (https://arxiv.org/abs/2006.11468).
 
     .. math::
@@ -201,6 +191,10 @@ class H2GCN(Baseline):
         **options: The fields of :class:`H2GCNOptions`.
     """
 
+    paper = "Zhu et al., Beyond Homophily in Graph Neural Networks, NeurIPS 2020, arXiv:2006.11468"
+    family = "spatial"
+    memory = "two-hop pairs, 8 × nodes × hidden"
+    edges = "both"
     Options = H2GCNOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -221,7 +215,7 @@ class H2GCN(Baseline):
             InputError: Training would need more memory than there is.
         """
         hops = (
-            gcn_operator(inputs, self_loops=False, undirected=True),
+            inputs.gcn_operator(self_loops=False, undirected=True),
             inputs.kept("distance two", lambda: self._distance_two(inputs)),
         )
         start = torch.relu(self.embedding(inputs))

@@ -17,18 +17,17 @@ from ncgnn._numba import balanced_blocks, compiled, over_blocks
 from ncgnn.errors import InputError
 from ncgnn.nn.base import (
     GIB,
-    Baseline,
-    FeatureLinear,
     LastPass,
+    Model,
     Phase,
     PlainOptions,
     Width,
-    at,
     checked,
     free_gib,
     refuse_beyond,
 )
-from ncgnn.nn.functional import relu_dropout
+from ncgnn.nn.functional import at, relu_dropout
+from ncgnn.nn.layers import FeatureLinear
 from ncgnn.sparse import (
     ConstantSparse,
     SparsePattern,
@@ -188,27 +187,23 @@ _PERCEPTRON, _ALL = 0, 1
 
 
 class HOGOptions(PlainOptions):
-    """Options of HOG-GCN.
-
-    Attributes:
-        hidden2: Width of the second layer, and of the perceptron.
-        attribute_weight: Weight of the similarity of predictions in the degree of homophily.
-        structure_weight: Weight of the trained masks of walks in it.
-        pretraining: Number of epochs in which the perceptron is trained alone.
-        perceptron_weight_decay: L2 penalty of the perceptron, whatever that of the rest is.
-        memory_limit: GiB that the model may take, in training or without; by default what is
-            available now.
-    """
+    """Options of HOG-GCN."""
 
     hidden2: Width = 256
+    """Width of the second layer, and of the perceptron."""
     attribute_weight: float = 0.4
+    """Weight of the similarity of predictions in the degree of homophily."""
     structure_weight: float = 1.0
+    """Weight of the trained masks of walks in it."""
     pretraining: Annotated[int, Field(ge=1)] = 10
+    """Number of epochs in which the perceptron is trained alone."""
     perceptron_weight_decay: Annotated[float, Field(ge=0)] = 0.02
+    """L2 penalty of the perceptron, whatever that of the rest is."""
     memory_limit: Annotated[float, Field(gt=0)] | None = None
+    """GiB that the model may take, in training or without; by default what is available now."""
 
 
-class HOG(Baseline):
+class HOG(Model):
     """HOG-GCN: propagation by a trained degree of homophily between nodes (Wang et al., AAAI 2022).
 
     With S = (A + I)² (numbers of walks), predictions Q = softmax(P) of a linear perceptron
@@ -252,6 +247,14 @@ class HOG(Baseline):
         **options: The fields of :class:`HOGOptions`.
     """
 
+    title = "HOG-GCN"
+    paper = (
+        "Wang et al., Powerful Graph Convolutional Networks with Adaptive Propagation "
+        "Mechanism for Homophily and Heterophily, AAAI 2022"
+    )
+    family = "global"
+    memory = "two-hop pairs × 50"
+    edges = "both"
     Options = HOGOptions
 
     def __init__(

@@ -9,8 +9,9 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.nn.base import Baseline, FeatureLinear, NodeLinear, PlainOptions, at, checked
-from ncgnn.nn.functional import dropout
+from ncgnn.nn.base import Model, PlainOptions, Rate, checked
+from ncgnn.nn.functional import at, dropout
+from ncgnn.nn.layers import FeatureLinear, NodeLinear
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
@@ -20,21 +21,19 @@ Layers = Annotated[int, Field(ge=1)]
 
 
 class LINKXOptions(PlainOptions):
-    """Options of LINKX.
+    """Options of LINKX."""
 
-    Attributes:
-        dropout: Rate between the layers after the branches have met; one layer has none.
-        layers: Number of layers after the branches have met.
-        adjacency_layers: Number of layers of the branch of the adjacency.
-        feature_layers: Number of layers of the branch of the features.
-    """
-
+    dropout: Rate = 0.5
+    """Rate between the layers after the branches have met; one layer has none."""
     layers: Layers = 2
+    """Number of layers after the branches have met."""
     adjacency_layers: Layers = 1
+    """Number of layers of the branch of the adjacency."""
     feature_layers: Layers = 1
+    """Number of layers of the branch of the features."""
 
 
-class LINKX(Baseline):
+class LINKX(Model):
     """Perceptrons of the adjacency and of the features, and one of both (arXiv:2110.14446).
 
     H_A = MLP_A(A), H_X = MLP_X(X), H = H_A + H_X + [H_A ‖ H_X]·W + b, logits = MLP_f(ReLU(H)).
@@ -52,6 +51,11 @@ class LINKX(Baseline):
         **options: The fields of :class:`LINKXOptions`.
     """
 
+    paper = (
+        "Lim et al., Large Scale Learning on Non-Homophilous Graphs, NeurIPS 2021, arXiv:2110.14446"
+    )
+    family = "features"
+    memory = "nodes × hidden weights"
     Options = LINKXOptions
 
     def __init__(

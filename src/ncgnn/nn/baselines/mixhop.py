@@ -8,8 +8,9 @@ import torch
 from pydantic import Field, field_validator
 from torch import nn
 
-from ncgnn.nn.base import Baseline, FeatureLinear, PlainOptions, at, checked, gcn_operator
-from ncgnn.nn.functional import relu_dropout
+from ncgnn.nn.base import Model, PlainOptions, Rate, Width, checked
+from ncgnn.nn.functional import at, relu_dropout
+from ncgnn.nn.layers import FeatureLinear
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
@@ -18,19 +19,18 @@ if TYPE_CHECKING:
 
 
 class MixHopOptions(PlainOptions):
-    """Options of MixHop.
+    """Options of MixHop."""
 
-    Attributes:
-        hidden: Width of each power in each layer.
-        dropout: Rate for the features and after every layer.
-        layers: Number of layers before the linear one.
-        powers: Powers of the operator, ascending.
-        self_loops: Whether every node is its own neighbour too.
-    """
-
+    hidden: Width = 512
+    """Width of each power in each layer."""
+    dropout: Rate = 0.5
+    """Rate for the features and after every layer."""
     layers: Annotated[int, Field(ge=1)] = 2
+    """Number of layers before the linear one."""
     powers: tuple[Annotated[int, Field(ge=0)], ...] = (0, 1, 2)
+    """Powers of the operator, ascending."""
     self_loops: bool = True
+    """Whether every node is its own neighbour too."""
 
     @field_validator("powers")
     @classmethod
@@ -40,7 +40,7 @@ class MixHopOptions(PlainOptions):
         return value
 
 
-class MixHop(Baseline):
+class MixHop(Model):
     """Mixing of powers of the adjacency (https://arxiv.org/abs/1905.00067).
 
     With Â the normalised adjacency of GCN over incoming edges, [·‖·] side by side, and p over the
@@ -60,6 +60,12 @@ class MixHop(Baseline):
         **options: The fields of :class:`MixHopOptions`.
     """
 
+    paper = (
+        "Abu-El-Haija et al., MixHop: Higher-Order Graph Convolutional Architectures via "
+        "Sparsified Neighborhood Mixing, ICML 2019, arXiv:1905.00067"
+    )
+    family = "spatial"
+    memory = "powers × nodes × hidden"
     Options = MixHopOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -77,7 +83,7 @@ class MixHop(Baseline):
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node."""
-        operator = gcn_operator(inputs, self_loops=self.self_loops)
+        operator = inputs.gcn_operator(self_loops=self.self_loops)
         columns = self.first(inputs, self.dropout, at(key, 0))
         hidden = self._mixed(columns, operator, 0, key)
         for layer, linear in enumerate(self.later, start=1):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import torch
 from pydantic import Field
 
-from ncgnn.nn.base import Baseline, FeatureLinear, Options, checked, gcn_operator
+from ncgnn.nn.base import Model, ModelOptions, checked
 from ncgnn.nn.inputs import MOST_ENTRIES, SPARSE_COST, cost
-from ncgnn.nn.products import Term, product
+from ncgnn.nn.layers import FeatureLinear, Term, product
 from ncgnn.sparse import sparse_product
 
 if TYPE_CHECKING:
@@ -18,17 +18,14 @@ if TYPE_CHECKING:
     from ncgnn.sparse import ConstantSparse
 
 
-class SGCOptions(Options):
-    """Options of SGC, which has no hidden layer and drops nothing.
-
-    Attributes:
-        steps: Power K of the operator.
-    """
+class SGCOptions(ModelOptions):
+    """Options of SGC, which has no hidden layer and drops nothing."""
 
     steps: Annotated[int, Field(ge=0)] = 2
+    """Power K of the operator."""
 
 
-class SGC(Baseline):
+class SGC(Model):
     r"""Simple graph convolution (https://arxiv.org/abs/1902.07153): one linear layer.
 
     .. math:: \mathrm{logits} = S^K X W + b, \quad S = (D+I)^{-1/2} (A+I) (D+I)^{-1/2}
@@ -44,6 +41,9 @@ class SGC(Baseline):
         **options: The fields of :class:`SGCOptions`.
     """
 
+    paper = "Wu et al., Simplifying Graph Convolutional Networks, ICML 2019, arXiv:1902.07153"
+    family = "spectral"
+    memory = "nodes × features"
     Options = SGCOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -53,7 +53,7 @@ class SGC(Baseline):
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; ``key`` plays no part."""
-        operator = gcn_operator(inputs)
+        operator = inputs.gcn_operator()
         constant, rest = _latest(inputs, self.steps)
         total = product(Term(constant), self.linear.weight)
         for _ in range(rest):
@@ -74,7 +74,7 @@ def _latest(inputs: GraphInputs, steps: int) -> tuple[Constant, int]:
 
 def spread(inputs: GraphInputs, steps: int) -> tuple[Constant, int]:
     """Features after the number of steps that makes an epoch cheapest, and the steps left."""
-    operator = gcn_operator(inputs)
+    operator = inputs.gcn_operator()
     step_cost = SPARSE_COST * operator.nnz
     current: Constant | None = inputs.features
     best, least = (inputs.features, steps), cost(inputs.features) + steps * step_cost

@@ -10,8 +10,9 @@ from pydantic import Field
 from torch import nn
 
 from ncgnn.errors import InputError
-from ncgnn.nn.base import Baseline, FeatureLinear, NodeLinear, PlainOptions, at, checked, unit_rows
-from ncgnn.nn.functional import relu_dropout
+from ncgnn.nn.base import Model, PlainOptions, Rate, Width, checked
+from ncgnn.nn.functional import at, relu_dropout, unit_rows
+from ncgnn.nn.layers import FeatureLinear, NodeLinear
 from ncgnn.sparse import sampled_dot, weighted_matmul
 
 if TYPE_CHECKING:
@@ -23,28 +24,27 @@ Variant = Literal["plain", "plus", "plusplus"]
 
 
 class SNGNNOptions(PlainOptions):
-    """Options of SNGNN.
+    """Options of SNGNN."""
 
-    Attributes:
-        hidden: Width of the layers before the last one; one layer has none.
-        dropout: Rate between layers; one layer has none.
-        layers: Number of layers.
-        variant: ``plain``, ``plus`` or ``plusplus``.
-        top_k: How many neighbours a node listens to at most (not ``plain``).
-        similarity_threshold: Least similarity of a neighbour that is listened to (not ``plain``).
-        init_beta: First value of the share of the adjacency (``plusplus``).
-        self_loops: Whether every node is its own neighbour too; in ``plain`` it always is.
-    """
-
+    hidden: Width = 512
+    """Width of the layers before the last one; one layer has none."""
+    dropout: Rate = 0.5
+    """Rate between layers; one layer has none."""
     layers: Annotated[int, Field(ge=1)] = 1
+    """Number of layers."""
     variant: Variant = "plus"
+    """``plain``, ``plus`` or ``plusplus``."""
     top_k: Annotated[int, Field(ge=1)] = 10
+    """How many neighbours a node listens to at most (not ``plain``)."""
     similarity_threshold: Annotated[float, Field(ge=-1, lt=1)] = 0.5
+    """Least similarity of a neighbour that is listened to (not ``plain``)."""
     init_beta: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """First value of the share of the adjacency (``plusplus``)."""
     self_loops: bool = True
+    """Whether every node is its own neighbour too; in ``plain`` it always is."""
 
 
-class SNGNN(Baseline):
+class SNGNN(Model):
     """Similarity-navigated graph neural network (Zou et al., Information Sciences 2023).
 
     With u = X·W + b and the cosine c_ij of u_i and u_j, a layer of each variant gives
@@ -77,6 +77,12 @@ class SNGNN(Baseline):
         **options: The fields of :class:`SNGNNOptions`.
     """
 
+    paper = (
+        "Zou et al., Similarity-Navigated Graph Neural Networks for Node Classification, "
+        "Information Sciences 2023"
+    )
+    family = "rewired"
+    memory = "edges; plusplus: nodes × classes weights"
     Options = SNGNNOptions
 
     def __init__(

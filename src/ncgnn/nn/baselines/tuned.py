@@ -15,17 +15,9 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.nn.base import (
-    Baseline,
-    ConvolutionOptions,
-    FeatureLinear,
-    at,
-    checked,
-    gcn_operator,
-    mean_operator,
-)
-from ncgnn.nn.functional import attended, relu_dropout
-from ncgnn.nn.products import Term, product
+from ncgnn.nn.base import ConvolutionOptions, Model, Rate, Width, checked
+from ncgnn.nn.functional import at, attended, relu_dropout
+from ncgnn.nn.layers import FeatureLinear, Term, product
 from ncgnn.sparse import add_self_loops
 
 if TYPE_CHECKING:
@@ -53,7 +45,7 @@ class GraphConvolution(nn.Module):
 
     def forward(self, inputs: GraphInputs, h: torch.Tensor | None) -> torch.Tensor:
         """[n, hidden]."""
-        operator = gcn_operator(inputs, self_loops=self.self_loops, undirected=True)
+        operator = inputs.gcn_operator(self_loops=self.self_loops, undirected=True)
         return _times(inputs, h, self.weight, operator) + self.bias
 
 
@@ -72,7 +64,7 @@ class MeanConvolution(nn.Module):
 
     def forward(self, inputs: GraphInputs, h: torch.Tensor | None) -> torch.Tensor:
         """[n, hidden]."""
-        operator = mean_operator(inputs, self_loops=self.self_loops, undirected=True)
+        operator = inputs.mean_operator(self_loops=self.self_loops, undirected=True)
         around = _times(inputs, h, self.neighbours, operator)
         return _times(inputs, h, self.own) + around + self.bias
 
@@ -164,25 +156,25 @@ def _undirected_pattern(inputs: GraphInputs, self_loops: bool) -> SparsePattern:
 
 
 class TunedOptions(ConvolutionOptions):
-    """Options of the tuned classic models.
+    """Options of the tuned classic models."""
 
-    Attributes:
-        hidden: Width of every layer.
-        dropout: Rate after every layer.
-        layers: Number of convolutions.
-        norm: Normalisation before the activation: of every node (``layer``), of every column over
-            all nodes (``batch``), or ``none``.
-        residual: Whether every layer adds a linear map of its input.
-        jumping: Whether the last linear layer sees the sum of all layers, not the last one alone.
-    """
-
+    hidden: Width = 512
+    """Width of every layer."""
+    dropout: Rate = 0.5
+    """Rate after every layer."""
     layers: Annotated[int, Field(ge=1)] = 3
+    """Number of convolutions."""
     norm: Norm = "layer"
+    """Normalisation before the activation: of every node (``layer``), of every column over all
+    nodes (``batch``), or ``none``.
+    """
     residual: bool = True
+    """Whether every layer adds a linear map of its input."""
     jumping: bool = False
+    """Whether the last linear layer sees the sum of all layers, not the last one alone."""
 
 
-class TunedGNN(Baseline):
+class TunedGNN(Model):
     """What the three models share; they differ in :attr:`convolution`.
 
     h ← dropout(ReLU(norm(convolution(h) + [h·W + b]))), ``layers`` times, and a linear layer at the
@@ -242,6 +234,12 @@ class TunedGCN(TunedGNN):
         **options: The fields of :class:`TunedOptions`.
     """
 
+    title = "tuned GCN"
+    paper = "Luo et al., Classic GNNs are Strong Baselines, NeurIPS 2024, arXiv:2406.08993"
+    family = "spatial"
+    memory = "nodes × hidden × layers"
+    edges = "both"
+
     convolution = GraphConvolution
 
 
@@ -256,6 +254,12 @@ class TunedSAGE(TunedGNN):
         num_classes: Number of classes.
         **options: The fields of :class:`TunedOptions`.
     """
+
+    title = "tuned SAGE"
+    paper = "Luo et al., Classic GNNs are Strong Baselines, NeurIPS 2024, arXiv:2406.08993"
+    family = "spatial"
+    memory = "nodes × hidden × layers"
+    edges = "both"
 
     convolution = MeanConvolution
 
@@ -272,5 +276,11 @@ class TunedGAT(TunedGNN):
         num_classes: Number of classes.
         **options: The fields of :class:`TunedOptions`.
     """
+
+    title = "tuned GAT"
+    paper = "Luo et al., Classic GNNs are Strong Baselines, NeurIPS 2024, arXiv:2406.08993"
+    family = "attention"
+    memory = "nodes × hidden × layers, edges"
+    edges = "both"
 
     convolution = AttentionConvolution

@@ -10,9 +10,10 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import leaky_relu
 
-from ncgnn.nn.base import Baseline, PlainOptions, at, checked, mean_operator, times
+from ncgnn.nn.base import Model, PlainOptions, checked
 from ncgnn.nn.baselines.wrgat_structure import ring_limit, structural_relations
-from ncgnn.nn.functional import relu_dropout
+from ncgnn.nn.functional import at, relu_dropout
+from ncgnn.nn.layers import times
 from ncgnn.sparse import (
     ConstantSparse,
     edge_softmax,
@@ -32,21 +33,19 @@ _SLOPE = 0.2
 
 
 class WRGATOptions(PlainOptions):
-    """Options of WRGAT.
-
-    Attributes:
-        relations: Number of structural relations, from ring 0 on, the node's own degree.
-        rings: Upper limit of the rings that are compared; relations beyond it have no edges. By
-            default 10, and 3 where comparing 10 would take hours.
-        original_edges: Whether the edges of the graph are one more relation, before the others.
-    """
+    """Options of WRGAT."""
 
     relations: Annotated[int, Field(ge=1, le=100)] = 10
+    """Number of structural relations, from ring 0 on, the node's own degree."""
     rings: Annotated[int, Field(ge=1, le=100)] | None = None
+    """Upper limit of the rings that are compared; relations beyond it have no edges. By default 10,
+    and 3 where comparing 10 would take hours.
+    """
     original_edges: bool = False
+    """Whether the edges of the graph are one more relation, before the others."""
 
 
-class WRGAT(Baseline):
+class WRGAT(Model):
     r"""Relational attention on a multigraph of similar nodes (https://arxiv.org/abs/2106.06586).
 
     The graph is replaced by relations between nodes with similar degrees around them, see
@@ -79,6 +78,13 @@ class WRGAT(Baseline):
         **options: The fields of :class:`WRGATOptions`.
     """
 
+    paper = (
+        "Suresh et al., Breaking the Limit of Graph Neural Networks by Improving the "
+        "Assortativity of Graphs with Local Mixing Patterns, KDD 2021, arXiv:2106.06586"
+    )
+    family = "rewired"
+    memory = "relations × (nodes × log nodes + features × hidden)"
+    edges = "both"
     Options = WRGATOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -101,7 +107,7 @@ class WRGAT(Baseline):
         wanted = self.options.rings, self.options.relations
         depth = inputs.kept(("structural rings", *wanted), lambda: ring_limit(inputs, *wanted))
         structural = structural_relations(inputs, depth)
-        original = (mean_operator(inputs),) if self.options.original_edges else ()
+        original = (inputs.mean_operator(),) if self.options.original_edges else ()
         return (*original, *structural)
 
 

@@ -31,16 +31,17 @@ import torch
 from torch import nn
 
 from ncgnn.errors import InputError
-from ncgnn.nn.functional import sum_of_products
+from ncgnn.nn.base import NotCopied
+from ncgnn.nn.functional import attended, sum_of_products
 from ncgnn.nn.inputs import SPARSE_COST
-from ncgnn.nn.products import Term
+from ncgnn.nn.layers import Term
 from ncgnn.nn.separated.channels import OPERATORS, Channel, LinearChannels, identity
+from ncgnn.sparse import ConstantSparse, SparsePattern, add_self_loops
 
 if TYPE_CHECKING:
     from ncgnn.nn.inputs import GraphInputs
-    from ncgnn.nn.products import SharedProducts
+    from ncgnn.nn.layers import SharedProducts
     from ncgnn.nn.separated.channels import Operators, Separation
-    from ncgnn.sparse import ConstantSparse
 
 
 class Backbone(ABC):
@@ -314,3 +315,97 @@ class ConvChannels:
 
 def _kept(output: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
     return output if keep is None else output.index_select(0, keep)
+
+
+class _Kept(NotCopied):
+    """The adjacency of the edges that a layer was last called with."""
+
+    edges: torch.Tensor | None = None
+    adjacency: ConstantSparse | None = None
+
+
+class EdgeLayer(nn.Module):
+    """A layer that is called as ``layer(x, edge_index)`` and multiplies by sparse matrices.
+
+    Args:
+        self_loops: Whether every node sees itself, too.
+    """
+
+    def __init__(self, self_loops: bool = False) -> None:
+        super().__init__()
+        self._self_loops, self._kept = self_loops, _Kept()
+
+    def adjacency(self, x: torch.Tensor, edge_index: torch.Tensor) -> ConstantSparse:
+        """Row i has ones for the nodes that i sees; made anew when edges have changed."""
+        kept = self._kept
+        known = kept.adjacency if kept.edges is edge_index else None
+        if known is None or known.dtype != x.dtype:
+            pattern = SparsePattern.from_edge_index(edge_index, len(x))
+            known = ConstantSparse(pattern, x.new_ones(pattern.nnz))
+            known = add_self_loops(known) if self._self_loops else known
+            kept.edges, kept.adjacency = edge_index, known
+        return known
+
+
+class Attention(EdgeLayer):
+    r"""Graph attention, :math:`h_i' = \sum_j α_{ij} W h_j + b` in every head.
+
+    (https://arxiv.org/abs/1710.10903) A node sees itself. There are eight heads where they divide
+    the width, otherwise one.
+    """
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__(self_loops=True)
+        heads = 8 if hidden % 8 == 0 else 1
+        self.linear = nn.Linear(width, hidden, bias=False)
+        self.target = nn.Parameter(torch.empty(heads, hidden // heads))
+        self.source = nn.Parameter(torch.empty(heads, hidden // heads))
+        self.bias = nn.Parameter(torch.zeros(hidden))
+        for parameter in (self.linear.weight, self.target, self.source):
+            nn.init.xavier_uniform_(parameter)
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        """New rows of all nodes."""
+        nodes = self.linear(x).view(-1, *self.target.shape)
+        pattern = self.adjacency(x, edge_index).pattern
+        return attended(pattern, nodes, self.target, self.source).flatten(1) + self.bias
+
+
+class Isomorphism(EdgeLayer):
+    r"""A GIN layer whose function of the sum is one hidden layer.
+
+    .. math::
+
+        h_i' = W_2 \, ReLU\Big((1 + ε) W_1 h_i + \sum_{j → i} W_1 h_j + b_1\Big) + b_2
+
+    (https://arxiv.org/abs/1810.00826)
+    """
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(width, hidden, bias=False)
+        self.bias = nn.Parameter(torch.zeros(hidden))
+        self.epsilon = nn.Parameter(torch.zeros(()))
+        self.second = nn.Linear(hidden, hidden)
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        """New rows of all nodes."""
+        own = self.first(x)
+        summed = (1 + self.epsilon) * own + self.adjacency(x, edge_index) @ own
+        return self.second(torch.relu(summed + self.bias))
+
+
+class SumConvolution(EdgeLayer):
+    r"""GraphConv, :math:`h_i' = W_1 h_i + \sum_{j → i} W_2 h_j + b`.
+
+    (https://arxiv.org/abs/1810.02244)
+    """
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.own = nn.Linear(width, hidden)
+        self.others = nn.Linear(width, hidden, bias=False)
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        """New rows of all nodes."""
+        return self.own(x) + self.adjacency(x, edge_index) @ self.others(x)

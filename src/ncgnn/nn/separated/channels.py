@@ -41,7 +41,7 @@ import torch
 
 from ncgnn.errors import UnknownNameError
 from ncgnn.nn.inputs import checked_nodes, select_rows
-from ncgnn.nn.products import Term
+from ncgnn.nn.layers import Term
 from ncgnn.sparse import (
     ConstantSparse,
     gcn_normalize,

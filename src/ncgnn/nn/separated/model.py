@@ -2,32 +2,90 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast, get_args
 
 import torch
+from pydantic import Field, field_validator, model_validator
 from torch import nn
 
 from ncgnn.errors import InputError
-from ncgnn.nn.functional import check_rate, mixed_relu_dropout, relu_dropout, training_key
-from ncgnn.nn.inputs import as_inputs, checked_group
-from ncgnn.nn.products import SharedProducts, product
-from ncgnn.nn.separated.backbones import ConvBackbone, LinearBackbone
-from ncgnn.nn.separated.channels import Prepared, check_separation
+from ncgnn.nn.base import Model, ModelOptions, Rate, Width, checked
+from ncgnn.nn.functional import at, mixed_relu_dropout, relu_dropout
+from ncgnn.nn.grouping import GroupingRule, Guidance, ThresholdKind
+from ncgnn.nn.inputs import checked_group
+from ncgnn.nn.layers import SharedProducts, product
+from ncgnn.nn.separated.backbones import (
+    Attention,
+    ConvBackbone,
+    Isomorphism,
+    LinearBackbone,
+    SumConvolution,
+)
+from ncgnn.nn.separated.channels import Prepared, Separation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ncgnn.graph import GraphLike
     from ncgnn.nn.functional import DropoutKey
     from ncgnn.nn.inputs import GraphInputs
-    from ncgnn.nn.products import Term
+    from ncgnn.nn.layers import Term
     from ncgnn.nn.separated.backbones import Backbone, LayerConstructor
-    from ncgnn.nn.separated.channels import Layout, Separation
+    from ncgnn.nn.separated.channels import Layout
 
 BackboneName = Literal["gcn", "sage"]
 
 
-class SeparatedGNN(nn.Module):
+class SeparatedOptions(ModelOptions):
+    """Options of NCGCN, NCSAGE and separated models with other backbones."""
+
+    hidden: Width = 512
+    """Width of both layers."""
+    separation: Separation = "renormalised"
+    """Which messages pass between groups; docs/training.md explains the modes."""
+    dropout: tuple[Rate, ...] = (0.5,)
+    """Rate after the first layer: one for all groups, or one per group, low NC first."""
+    readout_dropout: Rate = 0.5
+    """Rate before the last linear layer."""
+    self_loops: bool = True
+    """Whether every node is its own neighbour too."""
+    activation: bool = False
+    """Whether ReLU follows the second layer."""
+    hops: Annotated[int, Field(ge=1)] = 1
+    """Size k of the neighbourhood in which NC is counted."""
+    threshold: tuple[Annotated[float, Field(ge=0, le=1)], ...] = (0.5,)
+    """NC above it is high; several ascending ones make more groups."""
+    threshold_kind: ThresholdKind = "value"
+    """Whether a threshold is a value of NC or a quantile of it."""
+    guidance: Guidance = "nc"
+    """Group by ``nc`` or, as the ablation, by ``nh``."""
+    known_labels: bool = False
+    """Whether training labels replace predictions when NC is estimated."""
+
+    @field_validator("threshold", "dropout", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+    @model_validator(mode="after")
+    def _one_rate_per_group(self) -> Self:
+        if not self.threshold or list(self.threshold) != sorted(set(self.threshold)):
+            raise ValueError("threshold: one number, or several ascending ones, are wanted")
+        groups = len(self.threshold) + 1
+        if len(self.dropout) == 1:
+            object.__setattr__(self, "dropout", self.dropout * groups)
+        if len(self.dropout) != groups:
+            raise ValueError(
+                f"dropout: {len(self.dropout)} rates for {groups} groups; give one per group"
+            )
+        return self
+
+    @property
+    def rule(self) -> GroupingRule:
+        """How nodes are grouped."""
+        return GroupingRule(
+            self.hops, self.threshold, self.guidance, self.threshold_kind, self.known_labels
+        )
+
+
+class SeparatedGNN(Model):
     r"""The model of "Clarify Confused Nodes via Separated Learning", for any number of groups.
 
     Every group s of nodes has a channel with its own weights and dropout rate. With
@@ -47,42 +105,33 @@ class SeparatedGNN(nn.Module):
     Args:
         num_features: Number of features per node.
         num_classes: Number of classes.
-        hidden: Width of both layers.
         backbone: ``"gcn"``, ``"sage"``, or a constructor ``(width, hidden) -> layer`` of any PyG
-            message-passing layer that is called as ``layer(x, edge_index)``.
-        separation: ``"strict"``, ``"source"``, ``"renormalised"``, ``"ego"``, ``"target-only"``,
-            ``"unmasked"`` or ``"none"``.
-        dropout: One rate per group, from the least confused one on; their number is the number of
-            groups.
-        readout_dropout: Dropout rate before the last linear layer.
-        self_loops: Whether every node is its own neighbour too.
-        activation: Whether ReLU follows the second layer.
+            message-passing layer that is called as ``layer(x, edge_index)``; by default that of the
+            class, :attr:`layer`.
+        **options: The fields of :class:`SeparatedOptions`.
     """
+
+    family = "separated"
+    paper = "Zhou et al., Clarify Confused Nodes via Separated Learning, arXiv:2306.02285"
+    Options = SeparatedOptions
+    computes_all = False
+    layer: ClassVar[BackboneName | LayerConstructor] = "gcn"
 
     def __init__(
         self,
         num_features: int,
         num_classes: int,
-        *,
-        hidden: int = 512,
-        backbone: BackboneName | LayerConstructor = "gcn",
-        separation: Separation = "renormalised",
-        dropout: Sequence[float] = (0.5, 0.5),
-        readout_dropout: float = 0.5,
-        self_loops: bool = True,
-        activation: bool = False,
+        backbone: BackboneName | LayerConstructor | None = None,
+        **options: Any,
     ) -> None:
         super().__init__()
-        check_separation(separation)
-        if hidden < 1 or not dropout:
-            raise InputError("hidden must be at least 1, and dropout hold one rate per group.")
-        for rate in (*dropout, readout_dropout):
-            check_rate(rate)
-        self.separation: Separation = separation
-        self.dropout, self.readout_dropout = tuple(dropout), readout_dropout
-        self.activation = activation
-        self.backbone = _backbone(backbone, self_loops)
-        channels = 1 if separation == "none" else len(self.dropout)
+        chosen = checked(self.Options, options)
+        self.rule, hidden = chosen.rule, chosen.hidden
+        self.separation: Separation = chosen.separation
+        self.dropout, self.readout_dropout = chosen.dropout, chosen.readout_dropout
+        self.activation = chosen.activation
+        self.backbone = _backbone(backbone or type(self).layer, chosen.self_loops)
+        channels = 1 if self.separation == "none" else self.num_groups
         self.first = nn.ModuleList(
             self.backbone.layer(num_features, hidden) for _ in range(channels)
         )
@@ -100,38 +149,40 @@ class SeparatedGNN(nn.Module):
         return len(self.dropout)
 
     @property
-    def alpha(self) -> torch.Tensor:
+    def channel_alpha(self) -> torch.Tensor:
         """The weight α of message passing in each channel; 1 - α is that of raw features."""
         return torch.softmax(self.mixing, dim=1)[:, 0]
 
-    def forward(
+    def node_logits(
         self,
-        inputs: GraphInputs | GraphLike,
-        group: torch.Tensor | None = None,
-        key: DropoutKey | None = None,
-        nodes: torch.Tensor | None = None,
+        inputs: GraphInputs,
+        group: torch.Tensor | None,
+        key: DropoutKey | None,
+        nodes: torch.Tensor | None,
     ) -> torch.Tensor:
-        """Logits of every node [n, classes], or of the given nodes alone.
-
-        Args:
-            inputs: The graph; keep one :class:`GraphInputs` for many calls.
-            group: Group of every node, 0 for the least confused; by default 0 for all.
-            key: Seed and step of dropout; by default random ones in training mode.
-            nodes: Whose logits are wanted, each at most once. The same numbers up to rounding, but
-                the second layer computes no others.
-        """
-        inputs = as_inputs(inputs, self.raw)
+        """Logits of the given nodes, None = all; the second layer computes no other rows."""
         with torch.inference_mode(False):  # what is kept serves later training too
             layout = self._prepared.layout(
                 inputs, checked_group(inputs, group, self.num_groups), nodes
             )
-        key = training_key(self.training, key)
         passed = self._passed(layout, key)
         if self.activation:
             passed = [torch.relu(rows) for rows in passed]
         if layout.disjoint:
             return self._read_disjoint(layout, passed, key)
         return self._read_added(layout, passed, key)
+
+    @torch.no_grad()
+    def compute_hidden(
+        self, inputs: GraphInputs, group: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """ReLU(P_1 X W_1) of every node, by the channel of its own group [n, hidden]."""
+        layout = self._prepared.layout(inputs, checked_group(inputs, group, self.num_groups))
+        result = self.raw.new_empty(inputs.num_nodes, self.raw.shape[1])
+        for s, channel in enumerate(layout.channels):
+            own = layout.group.index_select(0, channel.sources) == s
+            result[channel.sources[own]] = self._hidden(layout, s, None)[own]
+        return result
 
     def share_products(self, active: bool) -> None:
         """Let neighbouring passes share products of weights; see :class:`SharedProducts`."""
@@ -152,8 +203,7 @@ class SeparatedGNN(nn.Module):
         """H_1 of a channel."""
         channel = layout.channels[s]
         before = self.backbone.first(self.first[s], channel, self._products, f"first.{s}")
-        place = None if key is None else key.at(s)
-        return relu_dropout(before, self.dropout[s], place, channel.sources)
+        return relu_dropout(before, self.dropout[s], at(key, s), channel.sources)
 
     def _second(self, layout: Layout, s: int, hidden: torch.Tensor) -> torch.Tensor:
         return self.backbone.second(self.second[s], layout.channels[s], hidden)
@@ -162,7 +212,7 @@ class SeparatedGNN(nn.Module):
         self, layout: Layout, passed: list[torch.Tensor], key: DropoutKey | None
     ) -> torch.Tensor:
         """Every node belongs to one channel: mix and read group by group, then reorder."""
-        alpha = self.alpha
+        alpha = self.channel_alpha
         logits: list[torch.Tensor] = []
         for s, channel in enumerate(layout.channels):
             raw = product(cast("Term", channel.raw), self.raw)
@@ -176,7 +226,7 @@ class SeparatedGNN(nn.Module):
     ) -> torch.Tensor:
         """Nodes receive from several channels: add them up."""
         raw = product(cast("Term", layout.raw), self.raw)
-        alpha = self.alpha
+        alpha = self.channel_alpha
         own = (1 - alpha).index_select(0, layout.group)[:, None]
         weights = torch.cat([own, alpha.expand(len(own), -1)], dim=1)
         return self._read([raw, *passed], weights, layout.channels[0].targets, key)
@@ -188,8 +238,7 @@ class SeparatedGNN(nn.Module):
         nodes: torch.Tensor,
         key: DropoutKey | None,
     ) -> torch.Tensor:
-        place = None if key is None else key.at(self.num_groups)
-        rate = self.readout_dropout
+        place, rate = at(key, self.num_groups), self.readout_dropout
         return self.readout(mixed_relu_dropout(parts, weights, rate, place, nodes))
 
 
@@ -202,3 +251,34 @@ def _backbone(backbone: BackboneName | LayerConstructor, self_loops: bool) -> Ba
             "constructor (width, hidden) -> layer."
         )
     return ConvBackbone(backbone, self_loops)
+
+
+class NCGCN(SeparatedGNN):
+    """Separated learning with graph convolutions (https://arxiv.org/abs/1609.02907)."""
+
+
+class NCSAGE(SeparatedGNN):
+    """Separated learning with SAGE layers, mean (https://arxiv.org/abs/1706.02216)."""
+
+    layer = "sage"
+
+
+class NCGAT(SeparatedGNN):
+    """Separated learning with graph attention (https://arxiv.org/abs/1710.10903)."""
+
+    memory = "edges × heads, nodes × features"
+    layer = Attention
+
+
+class NCGIN(SeparatedGNN):
+    """Separated learning with GIN layers (https://arxiv.org/abs/1810.00826)."""
+
+    memory = "nodes × features"
+    layer = Isomorphism
+
+
+class NCGraphConv(SeparatedGNN):
+    """Separated learning with GraphConv layers (https://arxiv.org/abs/1810.02244)."""
+
+    memory = "nodes × features"
+    layer = SumConvolution

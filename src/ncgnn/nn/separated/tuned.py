@@ -11,16 +11,16 @@ import torch
 from pydantic import Field, model_validator
 from torch import nn
 
-from ncgnn.nn.base import SeparatedOptions, at, checked, gcn_operator, mean_operator
+from ncgnn.nn.base import Model, Rate, Width, checked
 from ncgnn.nn.baselines.tuned import Norm, norm_of
-from ncgnn.nn.functional import relu_dropout, training_key
-from ncgnn.nn.inputs import as_inputs, checked_group, checked_nodes, select_rows
-from ncgnn.nn.products import Term, product
+from ncgnn.nn.functional import at, relu_dropout
+from ncgnn.nn.inputs import checked_group, checked_nodes, select_rows
+from ncgnn.nn.layers import Term, product
+from ncgnn.nn.separated.model import SeparatedOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ncgnn.graph import GraphLike
     from ncgnn.nn.functional import DropoutKey
     from ncgnn.nn.inputs import GraphInputs
     from ncgnn.nn.separated.channels import Separation
@@ -115,8 +115,8 @@ class Ordered:
         if inputs is self._inputs and known is not None and torch.equal(known.group, group):
             return known
         self._graph = None  # free the memory before the new one is made
-        make = mean_operator if self._mean else gcn_operator
-        operator = make(inputs, self_loops=self._self_loops, undirected=True)
+        make = inputs.mean_operator if self._mean else inputs.gcn_operator
+        operator = make(self_loops=self._self_loops, undirected=True)
         strict = self._separation == "strict"
         self._graph = GroupedGraph(inputs, group.clone(), self._num_groups, operator, strict=strict)
         self._inputs = inputs
@@ -136,33 +136,34 @@ class Ordered:
 
 
 class SeparatedTunedOptions(SeparatedOptions):
-    """Options of the separated tuned models.
+    """Options of the separated tuned models."""
 
-    Attributes:
-        hidden: Width of every layer.
-        separation: Which messages pass between groups after the first layer: those within groups
-            (``strict``), all (``target-only``); ``none`` makes no groups.
-        dropout: Rate after every layer: one for all groups, or one per group, low NC first.
-        activation: ReLU follows every layer, so this cannot be chosen.
-        layers: Number of convolutions.
-        norm: Normalisation before the activation, shared by the groups: ``layer``, ``batch`` or
-            ``none``.
-        residual: Whether every layer adds a linear map of its input.
-        raw: Whether raw features are mixed in before the last layer, by α as in NCGCN.
-        shared: Whether the groups' weights are one common matrix with a deviation for each group,
-            or have nothing in common.
-        deviation: Factor of the deviations; the smaller, the more slowly groups part.
-    """
-
+    hidden: Width = 512
+    """Width of every layer."""
+    dropout: tuple[Rate, ...] = (0.5,)
+    """Rate after every layer: one for all groups, or one per group, low NC first."""
     separation: Literal["strict", "target-only", "none"] = "target-only"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Which messages pass between groups after the first layer: those within groups (``strict``),
+    all (``target-only``); ``none`` makes no groups.
+    """
     activation: Literal[False] = False  # pyright: ignore[reportIncompatibleVariableOverride]
+    """ReLU follows every layer, so this cannot be chosen."""
     readout_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     layers: Annotated[int, Field(ge=1)] = 3
+    """Number of convolutions."""
     norm: Norm = "layer"
+    """Normalisation before the activation, shared by the groups: ``layer``, ``batch`` or ``none``.
+    """
     residual: bool = True
+    """Whether every layer adds a linear map of its input."""
     raw: bool = True
+    """Whether raw features are mixed in before the last layer, by α as in NCGCN."""
     shared: bool = True
+    """Whether the groups' weights are one common matrix with a deviation for each group, or have
+    nothing in common.
+    """
     deviation: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.3
+    """Factor of the deviations; the smaller, the more slowly groups part."""
 
     @model_validator(mode="after")
     def _readout_dropout_has_a_place(self) -> Self:
@@ -176,7 +177,7 @@ class SeparatedTunedOptions(SeparatedOptions):
         return self.deviation if self.shared and self.separation != "none" else None
 
 
-class SeparatedTunedGNN(nn.Module):
+class SeparatedTunedGNN(Model):
     r"""A deep message-passing model whose weights and messages are separated by groups of nodes.
 
     Every group s has weights in every layer, and normalisation is shared. For the rows of group s,
@@ -202,10 +203,12 @@ class SeparatedTunedGNN(nn.Module):
         **options: The fields of :class:`SeparatedTunedOptions`.
     """
 
+    family = "separated"
+    paper = "Ours, after arXiv:2306.02285 and arXiv:2406.08993"
+    edges = "both"
     Options = SeparatedTunedOptions
     #: Whether a node's own row has weights of its own beside the mean of its neighbours.
     has_own: bool = False
-    computes_all = True
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
@@ -234,31 +237,22 @@ class SeparatedTunedGNN(nn.Module):
         return len(self.dropout)
 
     @property
-    def alpha(self) -> torch.Tensor:
+    def channel_alpha(self) -> torch.Tensor:
         """The weight of message passing per group, beside that of raw features; 1 without them."""
         if self.mixing is None:
             return self.readout.weight.new_ones(self._channels)
         return torch.softmax(self.mixing, dim=1)[:, 0]
 
-    def forward(
+    def node_logits(
         self,
-        inputs: GraphInputs | GraphLike,
-        group: torch.Tensor | None = None,
-        key: DropoutKey | None = None,
-        nodes: torch.Tensor | None = None,
+        inputs: GraphInputs,
+        group: torch.Tensor | None,
+        key: DropoutKey | None,
+        nodes: torch.Tensor | None,
     ) -> torch.Tensor:
-        """Logits of every node [n, classes], or of the given nodes alone.
-
-        Args:
-            inputs: The graph; keep one :class:`GraphInputs` for many calls.
-            group: Group of every node, 0 for the least confused; by default 0 for all.
-            key: Seed and step of dropout; by default random ones in training mode.
-            nodes: Whose logits are wanted, each at most once.
-        """
-        inputs = as_inputs(inputs, self.readout.weight)
+        """Logits of the given nodes, None = all."""
         with torch.inference_mode(False):  # what is kept serves later training too
             graph = self._ordered.graph(inputs, checked_group(inputs, group, self.num_groups))
-        key = training_key(self.training, key)
         rows: Rows | None = None
         for place, layer in enumerate(self.layers):
             total = layer(graph, rows)
@@ -278,7 +272,7 @@ class SeparatedTunedGNN(nn.Module):
         """Logits of all nodes, in the order of their groups."""
         if self.raw is None:
             return self.readout(torch.cat(rows))
-        alpha, place = self.alpha, at(key, len(self.layers))
+        alpha, place = self.channel_alpha, at(key, len(self.layers))
         mixed = [
             relu_dropout(
                 alpha[s] * part + (1 - alpha[s]) * raw, self.readout_dropout, place, members

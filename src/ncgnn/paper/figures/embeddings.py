@@ -15,6 +15,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 
 from ncgnn.errors import InputError
+from ncgnn.nn import Model, model_class
 from ncgnn.paper.figures.metrics import standard_options
 from ncgnn.paper.figures.parts import (
     FigureData,
@@ -23,7 +24,6 @@ from ncgnn.paper.figures.parts import (
     evaluated_part,
     filled,
     missing_cells,
-    model_title,
     observed_rule,
     panel_title,
     present,
@@ -31,6 +31,7 @@ from ncgnn.paper.figures.parts import (
     share,
     short_name,
 )
+from ncgnn.paper.request import model_title
 from ncgnn.report import BLUE, GREEN, ORANGE, PARTS, PURPLE, VERMILION
 
 if TYPE_CHECKING:
@@ -41,10 +42,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ncgnn.graph import Graph
-    from ncgnn.nn import Separation
     from ncgnn.paper.figures.parts import ConfusionRule
     from ncgnn.paper.request import Request
-    from ncgnn.training import RunConfig, RunResult, TrainedModel
+    from ncgnn.training import RunConfig, RunResult
 
 PERPLEXITY = 30.0
 #: Principal components that are handed to t-SNE, as its authors do.
@@ -57,45 +57,11 @@ def check_first_layer(model: str) -> None:
     Raises:
         InputError: There is nothing to draw.
     """
-    from ncgnn.nn import SeparatedGNN, model_class
-    from ncgnn.nn.baselines.classic import TwoLayerGNN
-
-    if not issubclass(model_class(model), SeparatedGNN | TwoLayerGNN):
+    if model_class(model).compute_hidden is Model.compute_hidden:
         raise InputError(
             f"{model} has no first layer that could be drawn; choose mlp, gcn, sage or a separated "
             "model of two layers, like ncgcn."
         )
-
-
-def first_layer(trained: TrainedModel) -> NDArray[np.float32]:
-    r"""Output of the first layer for every node, :math:`ReLU(P_1 X W_1)` [n, hidden].
-
-    A separated model has one such layer per group; each node's row is that of its own group.
-    """
-    import torch
-    from torch import nn
-
-    from ncgnn.nn import SharedProducts, Term, arrange
-
-    model, inputs = trained.model, trained.inputs
-    layers: list[Any] = (
-        list(model.first) if isinstance(model.first, nn.ModuleList) else [model.first]
-    )
-    separation: Separation = getattr(model, "separation", "none")
-    group = trained.grouping.group.to(inputs.device) if len(layers) > 1 else inputs.everyone * 0
-    with torch.no_grad():
-        channel_of = model.backbone.channels(inputs, separation, len(layers))
-        raw = Term(inputs.features)
-        layout = arrange(inputs, separation, group, len(layers), channel_of, raw)
-        places: list[torch.Tensor] = []
-        rows: list[torch.Tensor] = []
-        for s, (layer, channel) in enumerate(zip(layers, layout.channels, strict=True)):
-            before = model.backbone.first(layer, channel, SharedProducts(), f"first.{s}")
-            own = layout.group.index_select(0, channel.sources) == s
-            places.append(channel.sources[own])
-            rows.append(torch.relu(before[own]))
-        ordered = torch.argsort(torch.cat(places))
-        return torch.cat(rows).index_select(0, ordered).float().cpu().numpy()
 
 
 def plane(rows: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
@@ -216,7 +182,9 @@ def _panel(request: Request, dataset: str, run: RunResult, rule: ConfusionRule) 
     nodes, drawn = evaluated_nodes(run), _drawn(graph)
     right = trained.probabilities().argmax(1)[nodes] == graph.labels[nodes]
     # Four digits are far below a pixel, and files stay small.
-    points = plane(first_layer(trained)[drawn], seed=0).round(4).astype(np.float64)
+    group = trained.grouping.group.to(trained.inputs.device)
+    hidden = trained.model.compute_hidden(trained.inputs, group).float().cpu().numpy()
+    points = plane(hidden[drawn], seed=0).round(4).astype(np.float64)
     return EmbeddingPanel(
         short_name(request, dataset),
         run.config.model.name,

@@ -26,7 +26,6 @@ from ncgnn.paper.figures.parts import (
     filled,
     graph_of,
     missing_cells,
-    model_title,
     multiples,
     observed_rule,
     one_model,
@@ -42,7 +41,7 @@ from ncgnn.paper.figures.parts import (
     whisker_words,
     whiskers,
 )
-from ncgnn.paper.request import DATASETS, defaults
+from ncgnn.paper.request import DATASETS, defaults, model_title
 from ncgnn.report import BLUE, GREY, LOOKS, ORANGE, PARTS, show_percent
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from ncgnn.errors import InputError
+from ncgnn.nn import model_class
 from ncgnn.paper.accuracy import METHODS
 from ncgnn.paper.appendix import epoch_seconds, sized
 from ncgnn.paper.figures.parts import (
@@ -27,7 +28,6 @@ from ncgnn.paper.figures.parts import (
     filled,
     graph_of,
     missing_cells,
-    model_title,
     panel_title,
     present,
     preset_rule,
@@ -39,7 +39,7 @@ from ncgnn.paper.figures.parts import (
     whisker_words,
     whiskers,
 )
-from ncgnn.paper.request import DATASETS
+from ncgnn.paper.request import DATASETS, model_title
 from ncgnn.report import BLUE, GREY, LOOKS, ORANGE, PARTS
 
 if TYPE_CHECKING:
@@ -384,13 +384,10 @@ def draw_time(data: TimeData) -> Figure:
 
 
 def _dots(axis: Axes, panel: TimePanel, spreads: list[Spread]) -> None:
-    from ncgnn.nn import BY_NAME
-
     means = [value.mean for value in spreads]
     lowest, highest = 0.6 * min(means), 1.15 * max(s.mean + (s.std or 0.0) for s in spreads)
     for place, (time, value) in enumerate(zip(panel.times, spreads, strict=True)):
-        known = BY_NAME.get(time.model)
-        separated = known is None or known.family == "separated"
+        separated = model_class(time.model).family == "separated"
         colour, marker = (ORANGE, "D") if separated else (BLUE, "o")
         name = "separated models" if separated else "other models"
         several = f"{name}, mean ± deviation over runs" if value.std is not None else name

@@ -360,10 +360,3 @@ def whisker_words(spreads: Iterable[Spread | None]) -> str:
     """What whiskers mean, where there are any."""
     several = any(spread is not None and spread.std is not None for spread in spreads)
     return "Whiskers: standard deviation over runs. " if several else ""
-
-
-def model_title(name: str) -> str:
-    """What papers call a model."""
-    from ncgnn.nn import BY_NAME
-
-    return BY_NAME[name].title if name in BY_NAME else name

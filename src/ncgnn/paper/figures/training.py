@@ -23,7 +23,6 @@ from ncgnn.paper.figures.parts import (
     drawing,
     filled,
     missing_cells,
-    model_title,
     multiples,
     outer_labels,
     panel_title,
@@ -35,7 +34,7 @@ from ncgnn.paper.figures.parts import (
     spread,
     whiskers,
 )
-from ncgnn.paper.request import DATASETS
+from ncgnn.paper.request import DATASETS, model_title
 from ncgnn.report import BLUE, GREEN, GREY, LOOKS, ORANGE, VERMILION, group_names
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Products of constants with trainable weights, computed once for two passes."""
+"""Linear maps of a graph's constants: trained weights times features or operators."""
 
 from __future__ import annotations
 
@@ -6,14 +6,99 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import torch
+from torch import nn
 
 from ncgnn.errors import InputError
+from ncgnn.nn.functional import dropout
+from ncgnn.sparse import ConstantSparse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ncgnn.nn.inputs import Constant
-    from ncgnn.sparse import ConstantSparse
+    from ncgnn.nn.inputs import Constant, GraphInputs
+
+
+class FeatureLinear(nn.Module):
+    """X·W + b for the features of a graph, sparse or dense, with dropout of the features.
+
+    Args:
+        num_features: Number of features.
+        width: Number of columns of the result.
+        bias: Whether there is a bias.
+    """
+
+    def __init__(self, num_features: int, width: int, *, bias: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_features, width))
+        self.bias = nn.Parameter(torch.empty(width)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """As torch's ``Linear``: uniform within ±1/√(number of features)."""
+        bound = max(1, self.weight.shape[0]) ** -0.5
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -bound, bound)
+
+    def forward(
+        self, inputs: GraphInputs, rate: float = 0.0, key: int | None = None
+    ) -> torch.Tensor:
+        """[n, width]; ``rate`` and ``key`` as :func:`ncgnn.nn._dropout.dropout` takes them."""
+        total = product(Term(dropped_features(inputs, rate, key)), self.weight)
+        return total if self.bias is None else total + self.bias
+
+
+class NodeLinear(nn.Module):
+    """A·W + b for an operator A of a graph, where W has a row for every node.
+
+    Args:
+        num_nodes: Number of nodes.
+        width: Number of columns of the result.
+    """
+
+    def __init__(self, num_nodes: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_nodes, width))
+        self.bias = nn.Parameter(torch.empty(width))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """As torch's ``Linear``: uniform within ±1/√(number of nodes)."""
+        bound = max(1, len(self.weight)) ** -0.5
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -bound, bound)
+
+    def forward(self, operator: ConstantSparse) -> torch.Tensor:
+        """[n, width]."""
+        if operator.shape[1] != len(self.weight):
+            raise InputError(
+                f"the model has weights for the {len(self.weight)} nodes of its graph; "
+                f"this graph has {operator.shape[1]}."
+            )
+        return operator @ self.weight + self.bias
+
+
+def times(x: Constant, weight: torch.Tensor) -> torch.Tensor:
+    """X·W for constant features or for the trained rows of a layer."""
+    if isinstance(x, ConstantSparse) or not x.requires_grad:
+        return product(Term(x), weight)
+    return x @ weight
+
+
+def dropped_features(inputs: GraphInputs, rate: float, key: int | None) -> Constant:
+    """The features with some entries dropped; sparse ones stay sparse, as zeros stay zeros."""
+    features = inputs.features
+    if key is None or rate == 0:
+        return features
+    if isinstance(features, torch.Tensor):
+        return dropout(features, rate, key)
+    places = inputs.kept("places of the features' entries", lambda: _places(features))
+    values = dropout(features.values[:, None], rate, key, places).flatten()
+    return ConstantSparse(features.pattern, values)
+
+
+def _places(matrix: ConstantSparse) -> torch.Tensor:
+    pattern = matrix.pattern
+    return pattern.row.to(torch.int64) * matrix.shape[1] + pattern.col.to(torch.int64)
 
 
 @dataclass(frozen=True, eq=False)
