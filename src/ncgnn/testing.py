@@ -18,10 +18,10 @@ import torch
 from torch import nn
 
 from ncgnn.graph import Graph
-from ncgnn.nn import SEPARATIONS, DropoutKey, GraphInputs, SeparatedGNN, model_class
+from ncgnn.nn import SEPARATIONS, DropoutKey, GraphInputs, Model, SeparatedGNN, model_class
 
 if TYPE_CHECKING:
-    from ncgnn.nn import BackboneName, LayerConstructor, Model
+    from ncgnn.nn import BackboneName, LayerConstructor
 
 __all__ = ["check_backbone", "check_model"]
 
@@ -48,8 +48,9 @@ def check_model(
     is asked nothing about other graphs or another order of nodes.
 
     Args:
-        model: The name of a model, a class, or a function from inputs to a torch module. A module
-            with an attribute ``num_groups`` is called with so many groups, others with two.
+        model: The name of a model, a subclass of :class:`ncgnn.nn.Model`, or a function from inputs
+            to a torch module. A module with an attribute ``num_groups`` is called with so many
+            groups, others with two.
         seed: Seed of graphs and parameters.
         ordered: Whether logits may depend on the order of nodes.
         **options: Options of a named model or a class, such as ``hidden=8``.
@@ -61,10 +62,11 @@ def check_model(
         >>> from ncgnn.nn import GCN
         >>> check_model(GCN, hidden=8)
     """
-    kind = model_class(model) if isinstance(model, str) else model
 
     def build(inputs: GraphInputs) -> nn.Module:
-        return kind.for_inputs(inputs, **options) if isinstance(kind, type) else kind(inputs)
+        if isinstance(model, str | type):
+            return model_class(model).for_inputs(inputs, **options)
+        return model(inputs)
 
     _ModelSuite("the model", build, seed).check(ordered=ordered)
 

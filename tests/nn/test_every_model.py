@@ -21,9 +21,9 @@ PAPER = ("pubmed", "photo", "computers", "coauthor-cs", "coauthor-physics", "cor
 PAPER += ("actor", "penn94", "chameleon-filtered", "squirrel-filtered")
 
 
-def small(name):
+def small(name, width=8):
     fields = model_class(name).Options.model_fields
-    return {key: 8 for key in ("hidden", "hidden2") if key in fields}
+    return {key: width for key in ("hidden", "hidden2") if key in fields}
 
 
 @pytest.mark.parametrize("name", model_names())
@@ -77,14 +77,41 @@ def test_labels_of_test_nodes_change_nothing_but_test_scores(name):
     ):
         assert torch.equal(mine, theirs)
     assert (one.probabilities() == two.probabilities()).all()
+    assert one.probabilities().shape == (1797, 10)
+    assert all(0 <= part["accuracy"] <= 1 for part in one.evaluate()["scores"].values())
 
 
-@pytest.mark.parametrize("name", model_names())
-def test_every_model_trains_by_the_same_call(name):
-    trained = ncgnn.fit(ncgnn.load("digits"), name, epochs=2, **small(name))
-    scores = trained.evaluate()["scores"]
-    assert all(0 <= part["accuracy"] <= 1 for part in scores.values())
-    assert trained.probabilities().shape == (1797, 10)
+_ROW = {"scaling": "row", "learning_rate": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "options"),
+    [
+        ("acmgcn", 0.93, {"hidden": 32, **_ROW}),
+        ("appnp", 0.8, {}),
+        ("bernnet", 0.6, {"dropout": 0.1, "propagation_dropout": 0.1}),
+        ("cagnn", 0.8, {}),
+        # Gates saturate with features as large as these, so they are scaled as the authors do.
+        ("fagcn", 0.75, _ROW),
+        ("gat", 0.8, {"hidden": 32, **_ROW}),
+        ("gbksage", 0.6, {}),
+        ("gcnii", 0.8, {}),
+        ("glognn", 0.6, {"dropout": 0.1}),
+        ("glognn", 0.6, {"dropout": 0.1, "delta": 0.5}),
+        ("glognn", 0.6, {"dropout": 0.1, "variant": "glognn++"}),
+        ("gprgnn", 0.8, {"hidden": 64}),
+        ("h2gcn", 0.8, {}),
+        ("linkx", 0.6, {}),
+        ("mixhop", 0.85, {}),
+        ("sgc", 0.8, {"learning_rate": 0.05}),
+        ("sngnn", 0.6, {"variant": "plain", "learning_rate": 0.1}),
+        ("sngnn", 0.6, {"variant": "plus", "learning_rate": 0.1}),
+        ("sngnn", 0.6, {"variant": "plusplus", "learning_rate": 0.1}),
+    ],
+)
+def test_digits_are_learned(name, least, options):
+    trained = ncgnn.fit(ncgnn.load("digits"), name, epochs=60, **small(name, 16) | options)
+    assert trained.evaluate()["scores"]["test"]["accuracy"] > least
 
 
 @pytest.mark.parametrize("name", model_names())

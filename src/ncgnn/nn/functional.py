@@ -469,7 +469,7 @@ def _dot(left: Any, right: Any) -> Any:
 _SLOPE = 0.2
 
 
-def attended(
+def attend(
     pattern: SparsePattern,
     nodes: torch.Tensor,
     target: torch.Tensor,

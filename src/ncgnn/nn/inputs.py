@@ -120,7 +120,7 @@ class GraphInputs:
         """
         known = self._products.get(id(operator))
         if known is None or (known[2] is None and known[1] < uses):
-            product = self._product(operator)
+            product = multiply_constants(operator, self.features)
             after = uses * cost(self.features) + SPARSE_COST * operator.nnz
             if product is not None and cost(product) > after:
                 product = None
@@ -166,15 +166,6 @@ class GraphInputs:
             with torch.inference_mode(False), torch.no_grad():
                 self._kept[name] = make()
         return self._kept[name]
-
-    def _product(self, operator: ConstantSparse) -> Constant | None:
-        if isinstance(self.features, torch.Tensor):
-            return operator @ self.features
-        per_node = self.features.row_counts().to(torch.int64)
-        pairs = int(per_node.index_select(0, operator.pattern.col.to(torch.int64)).sum())
-        if min(pairs, self.num_nodes * self.num_features) > MOST_ENTRIES:
-            return None
-        return _denser(sparse_product(operator, self.features))
 
 
 def check_features(graph: Graph) -> Any:
@@ -222,6 +213,17 @@ def checked_group(inputs: GraphInputs, group: torch.Tensor | None, num_groups: i
 def cost(matrix: Constant) -> float:
     """Cost of multiplying a constant by one column, in multiply-adds of a dense product."""
     return float(matrix.numel()) if isinstance(matrix, torch.Tensor) else SPARSE_COST * matrix.nnz
+
+
+def multiply_constants(operator: ConstantSparse, features: Constant) -> Constant | None:
+    """The product, dense where that multiplies faster; None where it would be too large."""
+    if isinstance(features, torch.Tensor):
+        return operator @ features
+    per_node = features.row_counts().to(torch.int64)
+    pairs = int(per_node.index_select(0, operator.pattern.col.to(torch.int64)).sum())
+    if min(pairs, features.shape[0] * features.shape[1]) > MOST_ENTRIES:
+        return None
+    return _denser(sparse_product(operator, features))
 
 
 def select_rows(matrix: Constant, rows: torch.Tensor) -> Constant:

@@ -10,7 +10,6 @@ import torch
 from baseline_checks import assert_same, dropper, features
 from drawn_graphs import CLASSES, drawn_graph
 
-import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.acmgcn import ACMGCN
@@ -116,10 +115,3 @@ def test_copies_and_pickles():
 @pytest.mark.parametrize("options", [{}, {"variant": 1}, {"scaled": False}])
 def test_it_holds_to_what_models_must(options):
     check_model(ACMGCN, hidden=8, **options)
-
-
-def test_training():
-    graph = ncgnn.load("digits")
-    ncgnn.fit(graph, "acmgcn", hidden=16, epochs=5)
-    trained = ncgnn.fit(graph, "acmgcn", hidden=32, epochs=60, scaling="row", learning_rate=0.05)
-    assert trained.evaluate()["scores"]["test"]["accuracy"] > 0.93

@@ -8,7 +8,6 @@ from baseline_checks import gradients
 from drawn_graphs import CLASSES, drawn_graph
 from torch_geometric import nn as pyg
 
-import ncgnn
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.appnp import APPNP
 from ncgnn.nn.functional import dropout
@@ -121,10 +120,3 @@ def test_nothing_of_entries_times_hidden_is_saved():
 @pytest.mark.parametrize("options", VARIANTS)
 def test_conformance(options):
     check_model(APPNP, hidden=8, **options)
-
-
-def test_training():
-    digits = ncgnn.load("digits")
-    ncgnn.fit(digits, "appnp", hidden=16, epochs=5)
-    trained = ncgnn.fit(digits, "appnp", hidden=16, epochs=60)
-    assert trained.evaluate()["scores"]["test"]["accuracy"] > 0.8

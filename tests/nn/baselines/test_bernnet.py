@@ -10,7 +10,6 @@ import pytest
 import torch
 from drawn_graphs import CLASSES, drawn_graph
 
-import ncgnn
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.bernnet import BernNet, bernstein
 from ncgnn.nn.functional import dropout, relu_dropout
@@ -136,9 +135,3 @@ def test_copies_pickles_and_inference_mode():
     expected.sum().backward()
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert torch.equal(other(inputs), expected)
-
-
-def test_it_learns_digits():
-    rates = {"dropout": 0.1, "propagation_dropout": 0.1}
-    trained = ncgnn.fit(ncgnn.load("digits"), "bernnet", hidden=16, epochs=50, **rates)
-    assert trained.evaluate()["scores"]["test"]["accuracy"] > 0.6

@@ -16,7 +16,7 @@ from ncgnn.data import Split
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.base import Phase
-from ncgnn.nn.baselines.cpgnn import CPGNN, doubly_stochastic, with_missing_rows
+from ncgnn.nn.baselines.cpgnn import CPGNN, fill_missing_rows, make_doubly_stochastic
 from ncgnn.testing import check_model
 from ncgnn.training.config import TrainingConfig
 from ncgnn.training.folder import load_checkpoint, save_checkpoint
@@ -205,30 +205,30 @@ def test_rows_that_lack_are_taken_from_columns():
     matrix = torch.tensor([[0.5, 0.2, 0.3], [0, 0, 0], [0, 0, 0]], dtype=torch.float64)
     third = 1 / 3
     expected = torch.tensor([[0.5, 0.2, 0.3], [0.2, third, third], [0.3, third, third]])
-    assert torch.allclose(with_missing_rows(matrix), expected.double())
+    assert torch.allclose(fill_missing_rows(matrix), expected.double())
 
 
 def test_scaling_of_rows_and_columns():
     matrix = torch.rand(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    scaled = doubly_stochastic(matrix)
+    scaled = make_doubly_stochastic(matrix)
     assert (scaled.sum(0) - 1).abs().max() < 1e-8
     assert (scaled.sum(1) - 1).abs().max() < 1e-8
     ratios = scaled / matrix  # an outer product, so that only rows and columns were scaled
     assert torch.allclose(ratios * ratios[0, 0], ratios[:, :1] * ratios[:1])
-    assert (doubly_stochastic(matrix, iterations=1).sum(0) - 1).abs().max() > 1e-3
+    assert (make_doubly_stochastic(matrix, iterations=1).sum(0) - 1).abs().max() > 1e-3
     empty = matrix.clone()
     empty[:, 1] = 0
-    assert doubly_stochastic(empty).isfinite().all()
+    assert make_doubly_stochastic(empty).isfinite().all()
 
 
 def test_zeros_that_allow_no_scaling():
     """Two rows have one column between them, so that no scaling gives that column a sum of 1."""
     matrix = torch.tensor([[1.0, 1, 2], [1, 0, 0], [3, 0, 0]], dtype=torch.float64)
-    found = doubly_stochastic(matrix)
+    found = make_doubly_stochastic(matrix)
     expected = torch.tensor([[0, 0.5, 0.5], [1, 0, 0], [1, 0, 0]], dtype=torch.float64)
     assert (found - expected).abs().max() < 1e-12
     # It ends when it no longer changes: the first entry would go on to become smaller.
-    assert torch.equal(found, doubly_stochastic(matrix, iterations=100))
+    assert torch.equal(found, make_doubly_stochastic(matrix, iterations=100))
     assert found[0, 0] > 0
 
 

@@ -8,7 +8,6 @@ from baseline_checks import gradients
 from drawn_graphs import CLASSES, drawn_graph
 from torch_geometric.nn import GATConv
 
-import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.gat import GAT
@@ -165,10 +164,3 @@ def test_nothing_of_entries_times_hidden_is_saved(options):
 @pytest.mark.parametrize("options", VARIANTS)
 def test_conformance(options):
     check_model(GAT, hidden=24, **options)
-
-
-def test_training():
-    digits = ncgnn.load("digits")
-    ncgnn.fit(digits, "gat", hidden=16, epochs=5)
-    trained = ncgnn.fit(digits, "gat", hidden=32, epochs=60, learning_rate=0.05, scaling="row")
-    assert trained.evaluate()["scores"]["test"]["accuracy"] > 0.8

@@ -12,7 +12,6 @@ import torch
 from drawn_graphs import CLASSES, drawn_graph
 from torch.nn.functional import cross_entropy, leaky_relu
 
-import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.gbksage import GBKSage
@@ -122,28 +121,22 @@ def test_gates_are_those_of_the_last_training_step():
         model.extra_loss(train, labels)
 
 
-def test_edges_between_training_nodes_are_found_once(monkeypatch):
+def test_the_loss_keeps_nothing_of_earlier_graphs_nodes_and_labels():
     drawn, other = drawn_graph(2, nodes=30), drawn_graph(3, nodes=30)
     model, graphs = made(), [drawn.inputs(), other.inputs()]
-    searched, nonzero = [], torch.nonzero
-    monkeypatch.setattr(torch, "nonzero", lambda x: searched.append(len(x)) or nonzero(x))
 
     def loss(inputs, train, of):
         of(inputs, None, KEY)
         return of.extra_loss(train, inputs.labels[train])
 
     train = torch.arange(20)
-    first = loss(graphs[0], train, model)
-    assert torch.equal(loss(graphs[0], train.clone(), model), first)
-    assert len(searched) == 1
     for inputs, nodes in ((graphs[0], train + 2), (graphs[1], train + 2), (graphs[0], train)):
         assert torch.equal(loss(inputs, nodes, model), loss(inputs, nodes, made()))
-    assert len(searched) == 7
-    graphs[0].labels[0] = (graphs[0].labels[0] + 1) % CLASSES  # labels are not kept
+    graphs[0].labels[0] = (graphs[0].labels[0] + 1) % CLASSES
     assert torch.equal(loss(graphs[0], train, model), loss(graphs[0], train, made()))
     # A model keeps no graph from being freed.
     pattern = weakref.ref(graphs[0].adjacency.pattern)
-    del inputs, first
+    del inputs
     graphs.clear()
     gc.collect()
     assert pattern() is None
@@ -209,11 +202,3 @@ def test_options():
     }
     with pytest.raises(InputError, match="center"):
         GBKSage(4, 2, center="other")
-
-
-def test_it_learns_digits():
-    graph = ncgnn.load("digits")
-    short = ncgnn.fit(graph, "gbksage", hidden=16, epochs=5)
-    assert len(short.history) == 5
-    longer = ncgnn.fit(graph, "gbksage", hidden=16, epochs=60)
-    assert longer.evaluate()["scores"]["test"]["accuracy"] > 0.6

@@ -12,7 +12,6 @@ from baseline_checks import assert_same, dropper, features
 from drawn_graphs import CLASSES, drawn_graph
 from torch_geometric.nn import GCN2Conv
 
-import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.gcnii import GCNII
@@ -138,10 +137,3 @@ def test_copies_and_pickles():
 @pytest.mark.parametrize("options", [{}, {"shared_weights": False}, {"layers": 1}])
 def test_it_holds_to_what_models_must(options):
     check_model(GCNII, hidden=8, **options)
-
-
-def test_training():
-    graph = ncgnn.load("digits")
-    ncgnn.fit(graph, "gcnii", hidden=16, epochs=5)
-    trained = ncgnn.fit(graph, "gcnii", hidden=16, epochs=60)
-    assert trained.evaluate()["scores"]["test"]["accuracy"] > 0.8

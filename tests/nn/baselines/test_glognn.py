@@ -10,7 +10,6 @@ import torch
 from drawn_graphs import CLASSES, drawn_graph
 from scipy.sparse import csr_array
 
-import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.glognn import GloGNN
@@ -186,13 +185,6 @@ def test_copies_pickles_and_inference_mode():
     expected.sum().backward()
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert torch.equal(other(inputs), expected)
-
-
-@pytest.mark.parametrize("options", [{}, {"delta": 0.5}, {"variant": "glognn++"}])
-def test_it_learns_digits(options):
-    options = {"hidden": 16, "dropout": 0.1, "epochs": 60, **options}
-    trained = ncgnn.fit(ncgnn.load("digits"), "glognn", **options)
-    assert trained.evaluate()["scores"]["test"]["accuracy"] > 0.6
 
 
 @pytest.mark.parametrize("dataset", ["pubmed", "actor", "chameleon-filtered", "squirrel-filtered"])

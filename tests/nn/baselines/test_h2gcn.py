@@ -16,7 +16,8 @@ from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn import base as _memory_guard
 from ncgnn.nn.baselines import h2gcn
-from ncgnn.nn.baselines.h2gcn import H2GCN, DistanceTwo, needed_memory, pairs_per_node
+from ncgnn.nn.baselines.h2gcn import H2GCN, DistanceTwo, needed_memory
+from ncgnn.nn.baselines.two_hop import count_pairs
 from ncgnn.nn.functional import dropout
 from ncgnn.testing import check_model
 
@@ -94,7 +95,7 @@ def test_pairs_at_distance_two(block, density, directed):
     drawn = drawn_graph(7, nodes=60, density=density, directed=directed)
     wanted = at_distance(drawn, 2)
     adjacency = drawn.inputs().undirected_adjacency
-    found = DistanceTwo.of(adjacency, pairs_per_node(adjacency), block)
+    found = DistanceTwo.of(adjacency, count_pairs(adjacency, exactly=True), block)
     pattern = torch.cat([rows.to_dense() for rows in found.blocks])
     assert torch.equal(pattern, wanted)
     assert all(rows.pattern.col.dtype == torch.int32 for rows in found.blocks)
@@ -117,7 +118,7 @@ def test_neighbours_of_neighbours_that_are_neighbours_are_not_at_distance_two():
         triangle_with_tail, features=np.eye(4), require_labels=False
     )
     adjacency = ncgnn.nn.GraphInputs(graph).undirected_adjacency
-    counts = pairs_per_node(adjacency)
+    counts = count_pairs(adjacency, exactly=True)
     assert counts.tolist() == [1, 1, 0, 2]
     found = DistanceTwo.of(adjacency, counts)
     places = torch.nonzero(torch.cat([rows.to_dense() for rows in found.blocks])).tolist()
@@ -135,7 +136,7 @@ def test_pairs_are_found_once_per_graph(monkeypatch):
 
 def test_too_little_memory_is_said_before_it_is_taken(monkeypatch):
     inputs = drawn_graph(2).inputs()
-    pairs = pairs_per_node(inputs.undirected_adjacency).sum()
+    pairs = count_pairs(inputs.undirected_adjacency, exactly=True).sum()
 
     def made_too_early(*given):
         raise AssertionError("the pairs are stored before they are known to fit")
@@ -212,10 +213,3 @@ def test_widths_and_options():
 @pytest.mark.parametrize("layers", [1, 2])
 def test_conformance(layers):
     check_model(H2GCN, hidden=8, layers=layers)
-
-
-def test_training():
-    digits = ncgnn.load("digits")
-    ncgnn.fit(digits, "h2gcn", hidden=16, epochs=5)
-    trained = ncgnn.fit(digits, "h2gcn", hidden=16, epochs=60)
-    assert trained.evaluate()["scores"]["test"]["accuracy"] > 0.8

@@ -369,7 +369,7 @@ def test_pairs_of_a_real_graph(real_data_dir):
 
 def test_it_learns_digits():
     digits = ncgnn.load("digits")
-    short = ncgnn.fit(digits, "hog", hidden=16, epochs=5)
+    short = ncgnn.fit(digits, "hog", hidden=16, hidden2=16, epochs=5)
     assert len(short.history) == 15
     trained = ncgnn.fit(digits, "hog", hidden=16, hidden2=16, epochs=60, learning_rate=0.01)
     assert trained.evaluate()["scores"]["test"]["accuracy"] > 0.6

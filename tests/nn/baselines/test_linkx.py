@@ -10,7 +10,6 @@ import torch
 from drawn_graphs import CLASSES, drawn_graph
 from torch_geometric.nn import LINKX as PyGLINKX  # noqa: N811
 
-import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.linkx import LINKX
@@ -140,8 +139,3 @@ def test_copies_pickles_and_inference_mode():
     expected.sum().backward()
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert torch.equal(other(inputs), expected)
-
-
-def test_it_learns_digits():
-    trained = ncgnn.fit(ncgnn.load("digits"), "linkx", hidden=16, epochs=60)
-    assert trained.evaluate()["scores"]["test"]["accuracy"] > 0.6

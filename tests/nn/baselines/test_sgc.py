@@ -8,9 +8,9 @@ from baseline_checks import gradients
 from drawn_graphs import CLASSES, Drawn, drawn_graph
 from torch_geometric.nn import SGConv
 
-import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
+from ncgnn.nn import inputs as nn_inputs
 from ncgnn.nn.baselines import sgc
 from ncgnn.nn.baselines.sgc import SGC, spread
 from ncgnn.sparse.matrix import ConstantSparse
@@ -103,7 +103,7 @@ def test_features_that_fill_up_are_propagated_after_the_weights():
 
 def test_too_large_products_are_never_formed(monkeypatch):
     inputs = chain(40, 50, True).inputs()
-    monkeypatch.setattr(sgc, "MOST_ENTRIES", 0)
+    monkeypatch.setattr(nn_inputs, "MOST_ENTRIES", 0)
     monkeypatch.setattr(sgc, "sparse_product", None)
     assert spread(inputs, 3) == (inputs.features, 3)
 
@@ -131,10 +131,3 @@ def test_there_is_no_hidden_layer_and_no_dropout():
 @pytest.mark.parametrize("steps", [0, 2])
 def test_conformance(steps):
     check_model(SGC, steps=steps)
-
-
-def test_training():
-    digits = ncgnn.load("digits")
-    ncgnn.fit(digits, "sgc", epochs=5)
-    trained = ncgnn.fit(digits, "sgc", epochs=60, learning_rate=0.05)
-    assert trained.evaluate()["scores"]["test"]["accuracy"] > 0.8

@@ -197,11 +197,3 @@ def test_copies_pickles_and_inference_mode():
     expected.sum().backward()
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert torch.equal(other(inputs), expected)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_it_learns_digits(variant):
-    trained = ncgnn.fit(
-        ncgnn.load("digits"), "sngnn", variant=variant, hidden=16, epochs=60, learning_rate=0.1
-    )
-    assert trained.evaluate()["scores"]["test"]["accuracy"] > 0.6

@@ -14,7 +14,6 @@ from drawn_graphs import Drawn, drawn_graph
 
 import ncgnn._numba
 from ncgnn.errors import NcgnnWarning
-from ncgnn.nn.baselines import wrgat_structure as kernels
 from ncgnn.nn.baselines import wrgat_structure as structural
 
 
@@ -111,9 +110,9 @@ GRAPHS = graphs()
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_the_chosen_nodes_are_nearest_in_degree(name):
+def test_the_choose_nodes_are_nearest_in_degree(name):
     indptr, _ = parts_of(GRAPHS[name])
-    found = structural.chosen_nodes(indptr).tolist()
+    found = structural.choose_nodes(indptr).tolist()
     assert found == plain_choice(neighbours_of(GRAPHS[name]))
 
 
@@ -122,7 +121,7 @@ def test_the_chosen_nodes_are_nearest_in_degree(name):
 def test_rings(name, depth):
     A = GRAPHS[name]
     progress = structural._Progress("", None)
-    starts, degrees, counts = structural._all_lists(*parts_of(A), depth, progress)
+    starts, degrees, counts = structural._find_lists(*parts_of(A), depth, progress)
     expected = plain_rings(neighbours_of(A), depth)
     for node, k in itertools.product(range(len(A)), range(depth)):
         span = slice(starts[node * depth + k], starts[node * depth + k + 1])
@@ -140,9 +139,9 @@ def test_both_ways_to_the_next_ring_find_the_same_nodes():
         for k in range(4):
             graph = (indptr, indices, ring_of, queue)
             if outside:
-                end = kernels._ring_from_outside(*graph, stop, k)
+                end = structural._ring_from_outside(*graph, stop, k)
             else:
-                end = kernels._ring_from_inside(*graph, begin, stop, k)
+                end = structural._ring_from_inside(*graph, begin, stop, k)
             rings.append(set(queue[stop:end].tolist()))
             begin, stop = stop, end
         found.append(rings)
@@ -161,10 +160,10 @@ def test_warping_is_exact():
             size = draw.integers(1, min(most, 30) + 1)
             degrees = np.sort(draw.choice(most, size, replace=False)).astype(np.int32)
             lists.append((degrees, draw.integers(1, largest + 1, size).astype(np.int32)))
-        found = kernels.time_warping(*lists[0], *lists[1], *scratch)
+        found = structural.time_warping(*lists[0], *lists[1], *scratch)
         plain = [list(zip(*(part.tolist() for part in parts), strict=True)) for parts in lists]
         assert found == plain_warping(*plain)
-        assert found == kernels.time_warping(*lists[1], *lists[0], *scratch)
+        assert found == structural.time_warping(*lists[1], *lists[0], *scratch)
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -202,7 +201,7 @@ def test_huge_distances_leave_weights_that_add_up_to_one():
         sums = weights.column_sums()[relation.row_counts() > 0]
         assert (sums - 1).abs().max() < 1e-12
     indptr, indices = parts_of(A)
-    pairs, _ = structural.unique_pairs(structural.chosen_nodes(indptr))
+    pairs, _ = structural.unique_pairs(structural.choose_nodes(indptr))
     assert np.nanmax(structural.ring_distances(indptr, indices, pairs, 3)) > 800
 
 
@@ -213,7 +212,7 @@ def test_one_node_has_no_relations():
 
 def test_the_number_of_threads_changes_nothing(monkeypatch):
     indptr, indices = parts_of(drawn_graph(4, nodes=300, density=0.02).A)
-    pairs, _ = structural.unique_pairs(structural.chosen_nodes(indptr))
+    pairs, _ = structural.unique_pairs(structural.choose_nodes(indptr))
     monkeypatch.setattr(
         structural, "_blocks", lambda work: np.linspace(0, len(work), 8).astype(int)
     )
@@ -283,9 +282,9 @@ def test_a_cache_folder_that_cannot_be_written_does_no_harm(tmp_path, monkeypatc
 def test_distances_are_kept_for_the_pairs_that_they_belong_to(cache, monkeypatch):
     monkeypatch.setattr(structural, "_WORTH_KEEPING", 0)
     indptr, indices = parts_of(drawn_graph(1, nodes=40, density=0.05).A)
-    pairs, _ = structural.unique_pairs(structural.chosen_nodes(indptr))
+    pairs, _ = structural.unique_pairs(structural.choose_nodes(indptr))
     for wanted in (pairs, pairs[::-1].copy(), pairs):
-        found = structural._kept_distances(indptr, indices, wanted, 3)
+        found = structural._load_distances(indptr, indices, wanted, 3)
         expected = structural.ring_distances(indptr, indices, wanted, 3)
         assert np.array_equal(found, expected, equal_nan=True)
     assert len(list(cache.iterdir())) == 2
@@ -293,7 +292,7 @@ def test_distances_are_kept_for_the_pairs_that_they_belong_to(cache, monkeypatch
 
 def test_relations_are_made_one_after_another():
     indptr, indices = parts_of(GRAPHS["dense"])
-    chosen = structural.chosen_nodes(indptr)
+    chosen = structural.choose_nodes(indptr)
     pairs, pair_of = structural.unique_pairs(chosen)
     distances = structural.ring_distances(indptr, indices, pairs, 3)[pair_of]
     entries = structural.relation_entries(chosen, distances)
@@ -305,7 +304,7 @@ def test_relations_are_made_one_after_another():
 
 def test_progress_is_told_of_long_work_alone(monkeypatch, capsys, tmp_path):
     indptr, indices = parts_of(drawn_graph(4, nodes=300, density=0.02).A)
-    pairs, _ = structural.unique_pairs(structural.chosen_nodes(indptr))
+    pairs, _ = structural.unique_pairs(structural.choose_nodes(indptr))
     structural.ring_distances(indptr, indices, pairs, 3)
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr(structural, "_QUIET_SECONDS", 0)

@@ -1,4 +1,4 @@
-"""ACM-GCN."""
+"""ACM-GCN: adaptive mixing of a low-pass, a high-pass and an own channel per node."""
 
 from __future__ import annotations
 
@@ -45,11 +45,6 @@ class ACMGCN(Model):
     paper does. With ``variant=1`` ReLU comes before P, that is L = P·ReLU(U·W_L); the first of the
     authors' two implementations has variant 0 by default, the other one (ACM-Geometric) variant 1.
     The high-pass channel is computed as U·W_H − P·(U·W_H).
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`ACMGCNOptions`.
     """
 
     title = "ACM-GCN"

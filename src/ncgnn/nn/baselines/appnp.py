@@ -1,4 +1,4 @@
-"""APPNP."""
+"""APPNP: a perceptron's logits, spread by personalized PageRank."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class APPNPOptions(PlainOptions):
 
 
 class APPNP(Model):
-    r"""A perceptron's logits, spread by personalised PageRank (https://arxiv.org/abs/1810.05997).
+    r"""A perceptron's logits, spread by personalized PageRank (https://arxiv.org/abs/1810.05997).
 
     .. math::
 
@@ -48,11 +48,6 @@ class APPNP(Model):
     with the self-looped Â = (D+I)^-½ (A+I) (D+I)^-½ over incoming edges. As in the authors' code,
     there are no biases, entries of Â are dropped in training, and weight decay is for the first
     layer alone. Only arrays of nodes × classes are propagated.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`APPNPOptions`.
     """
 
     paper = "Gasteiger et al., Predict then Propagate, ICLR 2019, arXiv:1810.05997"

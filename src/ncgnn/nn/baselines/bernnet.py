@@ -1,4 +1,4 @@
-"""BernNet."""
+"""BernNet: a trained filter in the Bernstein basis on a perceptron's logits."""
 
 from __future__ import annotations
 
@@ -45,11 +45,6 @@ class BernNet(Model):
 
     The sum takes 2K products with A on n × classes numbers, not the K(K + 3)/2 of the direct form;
     see :func:`bernstein`.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`BernNetOptions`.
     """
 
     paper = (

@@ -1,4 +1,4 @@
-"""CAGNN."""
+"""CAGNN: what a node is and what it receives, kept apart and mixed by a gate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CAGNNOptions(PlainOptions):
     layers: Annotated[int, Field(ge=1)] = 2
     """Number of rounds of messages."""
     self_loops: bool = False
-    """Whether every node is its own neighbour too."""
+    """Whether every node is its own neighbor too."""
 
 
 class CAGNN(Model):
@@ -44,11 +44,6 @@ class CAGNN(Model):
 
     The released code has self-loops in P for Cora, Citeseer and Pubmed and for no other graph,
     which is what ``self_loops`` is for. A row of zeros stays one.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`CAGNNOptions`.
     """
 
     paper = (

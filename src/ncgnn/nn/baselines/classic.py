@@ -1,15 +1,11 @@
-"""GraphSAGE.
+"""GCN, GraphSAGE and MLP: two linear layers with ReLU and dropout between them.
 
-Two linear message-passing layers with ReLU and dropout between them.
-
-GCN.
-
-MLP.
+The three differ in the operators of their layers alone. Features are not dropped, only hidden rows.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 
@@ -28,33 +24,23 @@ if TYPE_CHECKING:
 class TwoLayerGNN(Model):
     """logits = Σ_t P_t · dropout(ReLU(Σ_t P_t · X · W_t + b)) · V_t + c.
 
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        operators: ``"gcn"``, ``"sage"``, or ``"identity"`` for no neighbours at all.
-        hidden: Width of the hidden layer.
-        dropout: Rate after the hidden layer.
-        self_loops: Whether every node is its own neighbour too.
+    Attributes:
+        operators: Which P_t: those of ``gcn`` or ``sage``, or ``identity`` for no neighbors at all.
     """
 
     computes_all = False
+    Options = PlainOptions
+    operators: ClassVar[Literal["gcn", "sage", "identity"]]
 
-    def __init__(
-        self,
-        num_features: int,
-        num_classes: int,
-        *,
-        operators: str,
-        hidden: int = 512,
-        dropout: float = 0.5,
-        self_loops: bool = True,
-    ) -> None:
+    def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
-        self.backbone = LinearBackbone(operators, self_loops)
+        chosen = checked(self.Options, options)
+        self_loops = not isinstance(chosen, ConvolutionOptions) or chosen.self_loops
+        self.backbone = LinearBackbone(self.operators, self_loops)
         terms = self.backbone.operators.terms
-        self.first = LinearLayer(num_features, hidden, terms, bias=True)
-        self.second = LinearLayer(hidden, num_classes, terms, bias=True)
-        self.dropout = dropout
+        self.first = LinearLayer(num_features, chosen.hidden, terms, bias=True)
+        self.second = LinearLayer(chosen.hidden, num_classes, terms, bias=True)
+        self.dropout = chosen.dropout
         self._products = SharedProducts()
         self._prepared = Prepared(self.backbone, "none", 1)
 
@@ -88,19 +74,14 @@ class TwoLayerGNN(Model):
         return self.backbone.first(self.first, channel, self._products, "first")
 
     def share_products(self, active: bool) -> None:
-        """Let neighbouring passes share products of weights; see :class:`SharedProducts`."""
+        """Let neighboring passes share products of weights; see :class:`SharedProducts`."""
         self._products.active = active
 
 
 class GCN(TwoLayerGNN):
-    """Graph convolutional network (https://arxiv.org/abs/1609.02907).
+    """Graph convolutional network (https://arxiv.org/abs/1609.02907): P = D^-½ A D^-½.
 
-    Unlike in that paper, features are not dropped, only hidden rows are.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`ConvolutionOptions`.
+    Unlike in that paper, features are not dropped.
     """
 
     paper = (
@@ -109,47 +90,21 @@ class GCN(TwoLayerGNN):
     )
     family = "spatial"
     Options = ConvolutionOptions
-
-    def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
-        chosen = checked(self.Options, options)
-        super().__init__(num_features, num_classes, operators="gcn", **chosen.model_dump())
-
-
-class MLP(TwoLayerGNN):
-    """A perceptron that sees features only, never a neighbour; features are not dropped.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`PlainOptions`.
-    """
-
-    family = "features"
-    edges = "none"
-    Options = PlainOptions
-
-    def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
-        chosen = checked(self.Options, options)
-        super().__init__(num_features, num_classes, operators="identity", **chosen.model_dump())
+    operators = "gcn"
 
 
 class SAGEOptions(ConvolutionOptions):
     """Options of GraphSAGE."""
 
     self_loops: bool = False
-    """Whether every node is one of its own neighbours in the mean too."""
+    """Whether every node is one of its own neighbors in the mean too."""
 
 
 class GraphSAGE(TwoLayerGNN):
-    """GraphSAGE with the mean of all neighbours (https://arxiv.org/abs/1706.02216).
+    """GraphSAGE with the mean of all neighbors (https://arxiv.org/abs/1706.02216).
 
-    A node's own row has weights of its own, and is no part of the mean unless ``self_loops`` say
-    so. Features are not dropped.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`SAGEOptions`.
+    P₁ = I and P₂ = D^-1 A: a node's own row has weights of its own, and is no part of the mean
+    unless ``self_loops`` say so.
     """
 
     paper = (
@@ -158,7 +113,12 @@ class GraphSAGE(TwoLayerGNN):
     )
     family = "spatial"
     Options = SAGEOptions
+    operators = "sage"
 
-    def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
-        chosen = checked(self.Options, options)
-        super().__init__(num_features, num_classes, operators="sage", **chosen.model_dump())
+
+class MLP(TwoLayerGNN):
+    """A perceptron that sees features only, never a neighbor: P = I."""
+
+    family = "features"
+    edges = "none"
+    operators = "identity"

@@ -1,7 +1,4 @@
-"""CPGNN.
-
-Matrices of compatibility between classes.
-"""
+"""CPGNN: beliefs propagated with a trained compatibility of classes."""
 
 from __future__ import annotations
 
@@ -20,40 +17,6 @@ if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
     from ncgnn.nn.inputs import GraphInputs
     from ncgnn.sparse import ConstantSparse
-
-
-def doubly_stochastic(
-    matrix: torch.Tensor, iterations: int = 3000, tolerance: float = 1e-9
-) -> torch.Tensor:
-    """Scale columns and rows in turn until all of them sum to 1 (Sinkhorn and Knopp).
-
-    Rows are scaled last, so that they sum to 1 whatever happens. Zeros stay zeros, and where they
-    leave no way to do it, columns do not: entries for which there is no way tend to 0, the others
-    to fixed values, and that is the result, as soon as it no longer changes. A column or row of
-    zeros stays as it is.
-
-    Args:
-        matrix: Entries that are not negative [C, C].
-        iterations: Upper limit of the number of turns.
-        tolerance: How far from 1 the sums of columns may be.
-    """
-    number = torch.finfo(matrix.dtype)
-    for _ in range(iterations):
-        before = matrix
-        matrix = matrix / matrix.sum(0).clamp_min(number.tiny)
-        matrix = matrix / matrix.sum(1, keepdim=True).clamp_min(number.tiny)
-        done = (matrix.sum(0) - 1).abs().max() < tolerance
-        if bool(done | ((matrix - before).abs().max() <= 4 * number.eps)):
-            break
-    return matrix
-
-
-def with_missing_rows(matrix: torch.Tensor) -> torch.Tensor:
-    """A matrix whose rows of zeros are filled from its columns, and with 1/C where both lack."""
-    missing = matrix.sum(1) == 0
-    unknown = missing[:, None] & missing
-    filled = torch.where(missing[:, None], matrix.t(), matrix)
-    return torch.where(unknown, 1 / len(matrix), filled)
 
 
 _PRIOR, _BELIEFS = 0, 1
@@ -91,7 +54,7 @@ class CPGNN(Model):
 
         E = softmax(R) - 1/C,    B ← E + A·B·H̄ from B = E,    logits = B + 1/C.
 
-    A is the adjacency with ones, not normalised. Edges count in both directions.
+    A is the adjacency with ones, not normalized. Edges count in both directions.
 
     The first stage of training is that of R alone. From its best epoch H̄ gets its first value: row
     c is the mean of D^-1·A·Y over the training nodes of class c, where Y holds training labels and
@@ -112,16 +75,11 @@ class CPGNN(Model):
       that the released code calls for it returns only the L2 penalty.
     * The first stage ends by patience too, which the authors do not have: they train the prior for
       400 epochs and then everything up to epoch 2000.
-    * Training nodes without neighbours add zeros to the mean of their class. A class that has no
+    * Training nodes without neighbors add zeros to the mean of their class. A class that has no
       others has a row of zeros then, and counts as one without training nodes.
     * T₂ is never formed: Σₘ TₘXWₘ = X(W₀ - W₂) - Ã(XW₁ - 2Ã(XW₂)), which is the same.
-    * ``weight_decay`` of the optimiser is twice the authors' factor of ‖W‖²; H̄ is not decayed.
+    * ``weight_decay`` of the optimizer is twice the authors' factor of ‖W‖²; H̄ is not decayed.
     * Weights start as Glorot's uniform ones, H̄ as 0 until its stage begins.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`CPGNNOptions`.
     """
 
     title = "CPGNN (Cheby-1)"
@@ -222,5 +180,39 @@ def _first_compatibility(
     around = inputs.mean_operator(undirected=True) @ beliefs.index_copy(0, train, known)
     rows = known.t().double() @ around[train].double()
     counts = known.sum(0).double().clamp_min(1)
-    matrix = doubly_stochastic(with_missing_rows(rows / counts[:, None]))
+    matrix = make_doubly_stochastic(fill_missing_rows(rows / counts[:, None]))
     return ((matrix + matrix.t()) / 2 - 1 / classes).to(beliefs.dtype)
+
+
+def make_doubly_stochastic(
+    matrix: torch.Tensor, iterations: int = 3000, tolerance: float = 1e-9
+) -> torch.Tensor:
+    """Scale columns and rows in turn until all of them sum to 1 (Sinkhorn and Knopp).
+
+    Rows are scaled last, so that they sum to 1 whatever happens. Zeros stay zeros, and where they
+    leave no way to do it, columns do not: entries for which there is no way tend to 0, the others
+    to fixed values, and that is the result, as soon as it no longer changes. A column or row of
+    zeros stays as it is.
+
+    Args:
+        matrix: Entries that are not negative [C, C].
+        iterations: Upper limit of the number of turns.
+        tolerance: How far from 1 the sums of columns may be.
+    """
+    number = torch.finfo(matrix.dtype)
+    for _ in range(iterations):
+        before = matrix
+        matrix = matrix / matrix.sum(0).clamp_min(number.tiny)
+        matrix = matrix / matrix.sum(1, keepdim=True).clamp_min(number.tiny)
+        done = (matrix.sum(0) - 1).abs().max() < tolerance
+        if bool(done | ((matrix - before).abs().max() <= 4 * number.eps)):
+            break
+    return matrix
+
+
+def fill_missing_rows(matrix: torch.Tensor) -> torch.Tensor:
+    """Fill rows of zeros from the columns, and with 1/C where both lack."""
+    missing = matrix.sum(1) == 0
+    unknown = missing[:, None] & missing
+    filled = torch.where(missing[:, None], matrix.t(), matrix)
+    return torch.where(unknown, 1 / len(matrix), filled)

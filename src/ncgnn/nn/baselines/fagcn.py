@@ -1,4 +1,4 @@
-"""FAGCN."""
+"""FAGCN: messages weighted by gates between -1 and 1."""
 
 from __future__ import annotations
 
@@ -37,21 +37,16 @@ class FAGCNOptions(PlainOptions):
 class FAGCN(Model):
     """Frequency adaptation graph convolutional network (https://arxiv.org/abs/2101.00797).
 
-    With N(i) the neighbours of i without itself, d their number, and drop(·) dropout:
+    With N(i) the neighbors of i without itself, d their number, and drop(·) dropout:
 
         H⁰  = drop(ReLU(drop(X)·W + b))
         hᵢˡ = ε·hᵢ⁰ + Σ_{j∈N(i)} drop(gᵢⱼˡ / √(dᵢ·dⱼ))·hⱼˡ⁻¹
         gᵢⱼˡ = tanh(aₗᵀ·hᵢˡ⁻¹ + cₗᵀ·hⱼˡ⁻¹ + bₗ)
         logits = Hᴸ·V + b'
 
-    A gate g is negative where neighbours should differ. As in the released code, all edges count in
+    A gate g is negative where neighbors should differ. As in the released code, all edges count in
     both directions. A gate is a sum of one number per node, so nothing larger than one number per
     edge is ever made of the edges.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`FAGCNOptions`.
     """
 
     paper = (

@@ -1,4 +1,4 @@
-"""GAT."""
+"""GAT: attention over neighbors, in several heads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.functional import elu
 
 from ncgnn.nn.base import Model, PlainOptions, Rate, Width, checked
-from ncgnn.nn.functional import at, attended, dropout
+from ncgnn.nn.functional import at, attend, dropout
 from ncgnn.nn.layers import FeatureLinear
 
 if TYPE_CHECKING:
@@ -58,11 +58,6 @@ class GAT(Model):
     Decisions: ``hidden`` is the width of all heads together, so that GAT is as wide as the other
     models (the authors' 8 heads of 8 units are ``hidden=64``). The authors drop 0.6 everywhere.
     Weights start as in PyG's ``GATConv``, Glorot uniform with zero biases.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`GATOptions`.
     """
 
     paper = "Veličković et al., Graph Attention Networks, ICLR 2018, arXiv:1710.10903"
@@ -95,7 +90,7 @@ class GAT(Model):
 
 
 class Attention(nn.Module):
-    """The weights of :func:`~ncgnn.nn.baselines._attention.attended`.
+    """The weights of :func:`ncgnn.nn.functional.attend`.
 
     Args:
         heads: Number of heads.
@@ -114,4 +109,4 @@ class Attention(nn.Module):
     ) -> torch.Tensor:
         """[n, heads, width] from transformed nodes [n, heads · width]."""
         nodes = nodes.view(-1, *self.target.shape)
-        return attended(pattern, nodes, self.target, self.source, rate, key)
+        return attend(pattern, nodes, self.target, self.source, rate, key)

@@ -1,8 +1,7 @@
-"""GBKSage."""
+"""GBKSage: GraphSAGE with two kernels and a gate per edge between them."""
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import torch
@@ -10,7 +9,7 @@ from pydantic import Field
 from torch import nn
 from torch.nn.functional import leaky_relu, softplus
 
-from ncgnn.nn.base import LastPass, Model, NotCopied, PlainOptions, checked
+from ncgnn.nn.base import LastPass, Model, PlainOptions, checked
 from ncgnn.nn.functional import at, relu_dropout
 from ncgnn.nn.layers import times
 from ncgnn.sparse import gather_columns, gather_rows, row_sum, weighted_matmul
@@ -35,13 +34,13 @@ class GBKSageOptions(PlainOptions):
     class 0; or ``paper``, edges within a class.
     """
     center: Center = "released"
-    """What the second kernel sees: ``released``, the node itself; or ``paper``, its neighbours."""
+    """What the second kernel sees: ``released``, the node itself; or ``paper``, its neighbors."""
 
 
 class GBKSage(Model):
     r"""GraphSAGE with two kernels and a gate between them (https://arxiv.org/abs/2110.15777).
 
-    A gate per edge j → i, from two numbers per node, decides which kernel sees a neighbour:
+    A gate per edge j → i, from two numbers per node, decides which kernel sees a neighbor:
 
     .. math::
         s_{ij} = σ(\operatorname{LeakyReLU}_{0.2}(a_l^\top W_g^\top x_j + a_r^\top W_g^\top x_i)),
@@ -59,13 +58,8 @@ class GBKSage(Model):
     (``gate_target``). Its default of 16 hidden columns and λ = 1.84 are not followed: here they are
     512, as for all models, and 30, as in its script. Edges are the incoming ones, without loops.
 
-    Means of neighbours are taken after the kernels, which is the same and needs no array of edges
+    Means of neighbors are taken after the kernels, which is the same and needs no array of edges
     times features.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`GBKSageOptions`.
     """
 
     paper = "Du et al., GBK-GNN: Gated Bi-Kernel Graph Neural Networks, WWW 2022, arXiv:2110.15777"
@@ -80,7 +74,6 @@ class GBKSage(Model):
         self.first = GatedKernels(num_features, hidden, self.options.center)
         self.second = GatedKernels(hidden, num_classes, self.options.center)
         self._last: LastPass[tuple[SparsePattern, torch.Tensor, torch.Tensor]] = LastPass()
-        self._edges = _EdgesWithin()
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; nothing is dropped where ``key`` is None."""
@@ -94,7 +87,7 @@ class GBKSage(Model):
     def extra_loss(self, train: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """The loss of the gates of the training pass that was just computed."""
         pattern, *gates = self._last.take()
-        edges, target, source = self._edges.among(train, pattern)
+        edges, target, source = _find_edges_within(train, pattern)
         target, source = labels[target], labels[source]
         if self.options.gate_target == "paper":
             open_gate = target == source
@@ -171,22 +164,12 @@ def gate_loss(gates: torch.Tensor, open_gate: torch.Tensor) -> torch.Tensor:
     return softplus(torch.where(open_gate, 1 - 2 * gates, 2 * gates - 1)).mean()
 
 
-class _EdgesWithin(NotCopied):
-    """The edges between training nodes; the last ones are kept, as every step asks for the same."""
-
-    def __init__(self) -> None:
-        self._of: tuple[torch.Tensor, weakref.ref[SparsePattern]] | None = None
-        self._found: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-
-    def among(
-        self, train: torch.Tensor, pattern: SparsePattern
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Places of the edges in the pattern, and of their targets and sources in ``train``."""
-        if self._of is None or self._of[1]() is not pattern or not torch.equal(self._of[0], train):
-            place = torch.full((pattern.shape[0],), -1, dtype=torch.int64, device=train.device)
-            place[train] = torch.arange(len(train), device=train.device)
-            target, source = place[pattern.row], place[pattern.col]
-            edges = torch.nonzero((target >= 0) & (source >= 0)).flatten()
-            self._found = edges, target[edges], source[edges]
-            self._of = train.clone(), weakref.ref(pattern)
-        return self._found
+def _find_edges_within(
+    train: torch.Tensor, pattern: SparsePattern
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Places of the edges between training nodes, and of their targets and sources in ``train``."""
+    place = torch.full((pattern.shape[0],), -1, dtype=torch.int64, device=train.device)
+    place[train] = torch.arange(len(train), device=train.device)
+    target, source = place[pattern.row], place[pattern.col]
+    edges = torch.nonzero((target >= 0) & (source >= 0)).flatten()
+    return edges, target[edges], source[edges]

@@ -1,4 +1,4 @@
-"""GCNII."""
+"""GCNII: deep graph convolutions with initial residual and identity mapping."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class GCNIIOptions(PlainOptions):
 class GCNII(Model):
     """GCN with initial residual and identity mapping (https://arxiv.org/abs/2007.02133).
 
-    With Â the normalised adjacency of GCN over incoming edges and βₗ = log(θ/l + 1):
+    With Â the normalized adjacency of GCN over incoming edges and βₗ = log(θ/l + 1):
 
         H⁰ = ReLU(drop(X)·W + b)
         Hˡ = ReLU(((1 − α)·Â·drop(Hˡ⁻¹) + α·H⁰)·((1 − βₗ)·I + βₗ·Wₗ))
@@ -53,11 +53,6 @@ class GCNII(Model):
     16 on Cornell and Wisconsin, 32 on Texas, and 64 on citation graphs, with α = 0.1 on Pubmed. The
     default of 8 layers is a choice of this package for cost: every layer keeps two arrays of
     nodes × hidden for its gradient.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`GCNIIOptions`.
     """
 
     paper = "Chen et al., Simple and Deep Graph Convolutional Networks, ICML 2020, arXiv:2007.02133"
@@ -69,8 +64,10 @@ class GCNII(Model):
         chosen = checked(self.Options, options)
         super().__init__()
         self.encode = FeatureLinear(num_features, chosen.hidden)
-        self.weights = _square(chosen.hidden, chosen.layers)
-        self.initial_weights = _square(chosen.hidden, 0 if chosen.shared_weights else chosen.layers)
+        self.weights = _square_weights(chosen.hidden, chosen.layers)
+        self.initial_weights = _square_weights(
+            chosen.hidden, 0 if chosen.shared_weights else chosen.layers
+        )
         self.decode = nn.Linear(chosen.hidden, num_classes)
         self.dropout, self.alpha = chosen.dropout, chosen.alpha
         self.betas = [math.log(chosen.theta / (1 + layer) + 1) for layer in range(chosen.layers)]
@@ -81,26 +78,26 @@ class GCNII(Model):
         first = torch.relu(self.encode(inputs, self.dropout, at(key, 0)))
         hidden = dropout(first, self.dropout, at(key, 1))
         for layer in range(len(self.betas)):
-            mapped = self._mapped(layer, operator @ hidden, first)
+            mapped = self._map(layer, operator @ hidden, first)
             hidden = relu_dropout(mapped, self.dropout, at(key, 2 + layer))
         return self.decode(hidden)
 
-    def _mapped(self, layer: int, passed: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
+    def _map(self, layer: int, passed: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
         beta, weight = self.betas[layer], self.weights[layer]
         if not len(self.initial_weights):
-            return _towards(torch.lerp(passed, first, self.alpha), weight, beta)
-        initial = _towards(first, self.initial_weights[layer], beta, self.alpha)
-        return _towards(passed, weight, beta, 1 - self.alpha) + initial
+            return _interpolate(torch.lerp(passed, first, self.alpha), weight, beta)
+        initial = _interpolate(first, self.initial_weights[layer], beta, self.alpha)
+        return _interpolate(passed, weight, beta, 1 - self.alpha) + initial
 
 
-def _towards(
+def _interpolate(
     x: torch.Tensor, weight: torch.Tensor, beta: float, share: float = 1.0
 ) -> torch.Tensor:
     """share·x·((1 − β)·I + β·W), which keeps nothing but x for its gradient."""
     return torch.addmm(x, x, weight, beta=share * (1 - beta), alpha=share * beta)
 
 
-def _square(width: int, number: int) -> nn.ParameterList:
+def _square_weights(width: int, number: int) -> nn.ParameterList:
     """Weights uniform within ±1/√(width)."""
     weights = [torch.empty(width, width) for _ in range(number)]
     for weight in weights:

@@ -1,4 +1,4 @@
-"""GloGNN."""
+"""GloGNN: messages between all nodes, by a matrix in closed form that is never made."""
 
 from __future__ import annotations
 
@@ -79,10 +79,7 @@ class GloGNN(Model):
     (``per_node``); the scripts for GloGNN use 2, the default here.
 
     Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
         num_nodes: Number of nodes of the graph; needed unless ``delta`` is 1.
-        **options: The fields of :class:`GloGNNOptions`.
     """
 
     paper = (

@@ -1,4 +1,4 @@
-"""GPRGNN."""
+"""GPRGNN: generalized PageRank with trained coefficients on a perceptron's logits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GPRGNNOptions(PlainOptions):
 
 
 class GPRGNN(Model):
-    r"""Generalised PageRank of a perceptron's logits (https://arxiv.org/abs/2006.07988).
+    r"""Generalized PageRank of a perceptron's logits (https://arxiv.org/abs/2006.07988).
 
     .. math::
 
@@ -40,13 +40,8 @@ class GPRGNN(Model):
 
     with the self-looped Â = (D+I)^-½ (A+I) (D+I)^-½ over incoming edges. The coefficients γ are
     trained without bounds and without weight decay, as the authors' code does; they start as
-    personalised PageRank, γ_k = α(1-α)^k and γ_K = (1-α)^K. The default of α is that of the
+    personalized PageRank, γ_k = α(1-α)^k and γ_K = (1-α)^K. The default of α is that of the
     separated-learning paper; the authors' code has 0.1, and they tune it.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`GPRGNNOptions`.
     """
 
     paper = (
@@ -86,6 +81,6 @@ class GPRGNN(Model):
 
 
 def page_rank(alpha: float, steps: int) -> torch.Tensor:
-    """Coefficients of personalised PageRank that is cut off after some steps; they sum to 1."""
+    """Coefficients of personalized PageRank that is cut off after some steps; they sum to 1."""
     gamma = [alpha * (1 - alpha) ** k for k in range(steps)]
     return torch.tensor([*gamma, (1 - alpha) ** steps])

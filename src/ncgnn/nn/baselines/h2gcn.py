@@ -1,7 +1,4 @@
-"""H2GCN.
-
-Pairs of nodes at distance exactly two, as an operator that is applied block by block.
-"""
+"""H2GCN: neighbors at distance one and two, kept apart from each other and the node itself."""
 
 from __future__ import annotations
 
@@ -14,11 +11,11 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn._numba import compiled, even_blocks, over_blocks
 from ncgnn.nn.base import GIB, Model, PlainOptions, Rate, Width, checked, free_gib, refuse_beyond
+from ncgnn.nn.baselines.two_hop import count_pairs, find_pairs
 from ncgnn.nn.functional import at, dropout
 from ncgnn.nn.layers import FeatureLinear
-from ncgnn.sparse import ConstantSparse, SparsePattern
+from ncgnn.sparse import ConstantSparse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,122 +27,6 @@ if TYPE_CHECKING:
 
 #: Pairs of nodes in one block of rows, 64 MiB of columns.
 PAIRS_PER_BLOCK = 1 << 24
-
-
-@dataclass(frozen=True, eq=False)
-class DistanceTwo:
-    """D^-½ A D^-½ for the pairs of nodes at distance exactly two in an undirected graph.
-
-    Attributes:
-        blocks: Rows of A, whose ones are all views of the same memory.
-        scale: The diagonal D^-½ [n, 1], 0 for nodes without such pairs.
-    """
-
-    blocks: tuple[ConstantSparse, ...]
-    scale: torch.Tensor
-
-    @classmethod
-    def of(
-        cls, adjacency: ConstantSparse, counts: NDArray[np.int64], block: int = PAIRS_PER_BLOCK
-    ) -> DistanceTwo:
-        """Find the pairs of an undirected graph, about ``block`` of them at a time.
-
-        Args:
-            adjacency: The graph.
-            counts: From :func:`pairs_per_node`.
-            block: Number of pairs.
-        """
-        n, edges = len(counts), _edges(adjacency)
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        cuts = np.searchsorted(starts, np.arange(block, starts[-1], block))
-        bounds = [0, *np.unique(cuts[cuts < n]).tolist(), n]
-        most = max(int(starts[b] - starts[a]) for a, b in pairwise(bounds))
-        ones = adjacency.values.new_ones(most)
-        patterns = [_pairs(edges, starts, a, b).to(adjacency.device) for a, b in pairwise(bounds)]
-        degrees = torch.from_numpy(counts)[:, None].to(adjacency.values)
-        scale = degrees.pow(-0.5).masked_fill_(degrees == 0, 0)
-        return cls(tuple(ConstantSparse(rows, ones[: rows.nnz]) for rows in patterns), scale)
-
-    def __matmul__(self, dense: torch.Tensor) -> torch.Tensor:
-        product = _SymmetricProduct.apply(self.blocks, self.scale * dense)
-        return self.scale * cast("torch.Tensor", product)
-
-
-def pairs_per_node(adjacency: ConstantSparse) -> NDArray[np.int64]:
-    """How many nodes are at distance two of each in an undirected graph; O(n) memory."""
-    counts, edges = np.zeros(adjacency.shape[0], dtype=np.int64), _edges(adjacency)
-    over_blocks(even_blocks(len(counts), 256), lambda a, b: _count_pairs(*edges, counts, a, b))
-    return counts
-
-
-class _SymmetricProduct(torch.autograd.Function):
-    """A·X for a symmetric matrix in blocks of rows; the gradient of X is A·G."""
-
-    @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> torch.Tensor:
-        ctx.blocks, dense = arguments
-        return torch.cat([block @ dense for block in ctx.blocks])
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[None, torch.Tensor]:
-        return None, cast("torch.Tensor", _SymmetricProduct.apply(ctx.blocks, gradients[0]))
-
-
-def _edges(adjacency: ConstantSparse) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Starts of rows and columns, where compiled code can read them."""
-    return adjacency.pattern.crow.cpu().numpy(), adjacency.pattern.col.cpu().numpy()
-
-
-def _pairs(
-    edges: tuple[NDArray[Any], NDArray[Any]], starts: NDArray[np.int64], first: int, end: int
-) -> SparsePattern:
-    """The pairs of some rows, with ascending columns."""
-    crow = starts[first : end + 1] - starts[first]
-    wide = max(int(crow[-1]), len(starts)) > np.iinfo(np.int32).max
-    col = np.empty(int(crow[-1]), dtype=np.int64 if wide else np.int32)
-    over_blocks(
-        even_blocks(end - first, 256),
-        lambda a, b: _write_pairs(*edges, first, crow, col, a, b),
-    )
-    shape = (end - first, len(starts) - 1)
-    return SparsePattern(torch.from_numpy(crow.astype(col.dtype)), torch.from_numpy(col), shape)
-
-
-@compiled
-def _count_pairs(crow: Any, col: Any, counts: Any, first: int, end: int) -> None:
-    n = len(crow) - 1
-    seen, found = np.full(n, -1), np.empty(n, col.dtype)
-    for i in range(first, end):
-        counts[i] = _at_distance_two(i, crow, col, seen, found)
-
-
-@compiled
-def _write_pairs(
-    crow: Any, col: Any, offset: int, starts: Any, pairs: Any, first: int, end: int
-) -> None:
-    n = len(crow) - 1
-    seen, found = np.full(n, -1), np.empty(n, col.dtype)
-    for i in range(first, end):
-        count = _at_distance_two(offset + i, crow, col, seen, found)
-        pairs[starts[i] : starts[i + 1]] = np.sort(found[:count])
-
-
-@compiled
-def _at_distance_two(i: int, crow: Any, col: Any, seen: Any, found: Any) -> int:
-    """Write the nodes at distance two from i to ``found``; their number."""
-    seen[i] = i
-    for e in range(crow[i], crow[i + 1]):
-        seen[col[e]] = i
-    count = 0
-    for e in range(crow[i], crow[i + 1]):
-        j = col[e]
-        for f in range(crow[j], crow[j + 1]):
-            k = col[f]
-            if seen[k] != i:
-                seen[k] = i
-                found[count] = k
-                count += 1
-    return count
 
 
 # Arrays of nodes × hidden in training, beside what is kept of every part: the embedding, and what a
@@ -168,7 +49,7 @@ class H2GCNOptions(PlainOptions):
 
 
 class H2GCN(Model):
-    r"""Neighbours at distance one and two, kept apart (https://arxiv.org/abs/2006.11468).
+    r"""Neighbors at distance one and two, kept apart (https://arxiv.org/abs/2006.11468).
 
     .. math::
 
@@ -177,18 +58,13 @@ class H2GCN(Model):
 
     Ã_k is D^-½ A D^-½ of the pairs at distance exactly k, with its own degrees and without
     self-loops. Edges count in both directions. There are no biases, and weights start Glorot
-    uniform. The authors' code penalises λ·‖W‖², which is a weight decay of 2λ here.
+    uniform. The authors' code penalizes λ·‖W‖², which is a weight decay of 2λ here.
 
     The pairs at distance two are stored as places only, since their values are products of two
     degrees; a graph for which memory does not suffice is refused before they are stored. Training
     keeps 8 arrays of nodes × hidden. Where nothing is dropped, the logits are computed from the
     other end, so that arrays of nodes × classes are aggregated and not of nodes × hidden; the
     result is the same.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`H2GCNOptions`.
     """
 
     paper = "Zhu et al., Beyond Homophily in Graph Neural Networks, NeurIPS 2020, arXiv:2006.11468"
@@ -222,10 +98,10 @@ class H2GCN(Model):
         weights = self.readout.view(-1, start.shape[1], self.readout.shape[1])
         levels = weights.split([2**k for k in range(self.layers + 1)])
         if key is None or self.dropout == 0:
-            return _readout_first(hops, start, levels)
-        return self._dropped_readout(hops, start, levels, key)
+            return _read_out_first(hops, start, levels)
+        return self._read_out_dropped(hops, start, levels, key)
 
-    def _dropped_readout(
+    def _read_out_dropped(
         self,
         hops: Sequence[_Hop],
         part: torch.Tensor,
@@ -247,11 +123,11 @@ class H2GCN(Model):
             return total
         for number, hop in enumerate(hops):
             following = number * 2**level + place
-            total = total + self._dropped_readout(hops, hop @ part, levels[1:], key, following)
+            total = total + self._read_out_dropped(hops, hop @ part, levels[1:], key, following)
         return total
 
     def _distance_two(self, inputs: GraphInputs) -> DistanceTwo:
-        counts = pairs_per_node(inputs.undirected_adjacency)
+        counts = count_pairs(inputs.undirected_adjacency, exactly=True)
         pairs, hidden = int(counts.sum()), self.embedding.weight.shape[1]
         needed = needed_memory(pairs, len(counts), hidden, self.layers, inputs.dtype.itemsize)
         found = f"there are {pairs:,} pairs of nodes at distance two; training"
@@ -264,7 +140,7 @@ class _Hop(Protocol):
     def __matmul__(self, dense: torch.Tensor, /) -> torch.Tensor: ...
 
 
-def _readout_first(
+def _read_out_first(
     hops: Sequence[_Hop], start: torch.Tensor, levels: Sequence[torch.Tensor]
 ) -> torch.Tensor:
     """Σ_k R_k·V_k, where ``levels`` holds the V_k, as R_0·V_0 + Σ_h Ã_h·(Σ_k R_{k-1}·V_k,h)."""
@@ -273,7 +149,7 @@ def _readout_first(
         return total
     for number, hop in enumerate(hops):
         inner = [level.chunk(2)[number] for level in levels[1:]]
-        total = total + hop @ _readout_first(hops, start, inner)
+        total = total + hop @ _read_out_first(hops, start, inner)
     return total
 
 
@@ -285,3 +161,58 @@ def needed_memory(
     floats = min(pairs, PAIRS_PER_BLOCK) + _SCATTERED * arrays * nodes * hidden
     bytes_per_pair = 4 if pairs < 2**31 else 8
     return (pairs * bytes_per_pair + floats * bytes_per_float) / GIB
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceTwo:
+    """D^-½ A D^-½ for the pairs of nodes at distance exactly two in an undirected graph.
+
+    Attributes:
+        blocks: Rows of A, whose ones are all views of the same memory.
+        scale: The diagonal D^-½ [n, 1], 0 for nodes without such pairs.
+    """
+
+    blocks: tuple[ConstantSparse, ...]
+    scale: torch.Tensor
+
+    @classmethod
+    def of(
+        cls, adjacency: ConstantSparse, counts: NDArray[np.int64], block: int = PAIRS_PER_BLOCK
+    ) -> DistanceTwo:
+        """Find the pairs of an undirected graph, about ``block`` of them at a time.
+
+        Args:
+            adjacency: The graph.
+            counts: Number of pairs of each node.
+            block: Number of pairs.
+        """
+        n, starts = len(counts), np.concatenate([[0], np.cumsum(counts)])
+        cuts = np.searchsorted(starts, np.arange(block, starts[-1], block))
+        bounds = [0, *np.unique(cuts[cuts < n]).tolist(), n]
+        ones = adjacency.values.new_ones(
+            max(int(starts[b] - starts[a]) for a, b in pairwise(bounds))
+        )
+        patterns = (
+            find_pairs(adjacency, counts, exactly=True, first=a, end=b).to(adjacency.device)
+            for a, b in pairwise(bounds)
+        )
+        degrees = torch.from_numpy(counts)[:, None].to(adjacency.values)
+        scale = degrees.pow(-0.5).masked_fill_(degrees == 0, 0)
+        return cls(tuple(ConstantSparse(rows, ones[: rows.nnz]) for rows in patterns), scale)
+
+    def __matmul__(self, dense: torch.Tensor) -> torch.Tensor:
+        product = _SymmetricProduct.apply(self.blocks, self.scale * dense)
+        return self.scale * cast("torch.Tensor", product)
+
+
+class _SymmetricProduct(torch.autograd.Function):
+    """A·X for a symmetric matrix in blocks of rows; the gradient of X is A·G."""
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> torch.Tensor:
+        ctx.blocks, dense = arguments
+        return torch.cat([block @ dense for block in ctx.blocks])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[None, torch.Tensor]:
+        return None, cast("torch.Tensor", _SymmetricProduct.apply(ctx.blocks, gradients[0]))

@@ -1,4 +1,4 @@
-"""LINKX."""
+"""LINKX: perceptrons of the adjacency and of the features, and one of both."""
 
 from __future__ import annotations
 
@@ -38,17 +38,14 @@ class LINKX(Model):
 
     H_A = MLP_A(A), H_X = MLP_X(X), H = H_A + H_X + [H_A ‖ H_X]·W + b, logits = MLP_f(ReLU(H)).
 
-    As PyG's ``LINKX``: between the layers of a perceptron come ReLU, then normalisation over the
+    As PyG's ``LINKX``: between the layers of a perceptron come ReLU, then normalization over the
     nodes, and in MLP_f dropout. Row i of A holds the edges into node i, and the first layer of
     MLP_A has a row of weights for every node, so that the model belongs to one graph. The numbers
     of layers are those of the released code. It makes graphs undirected first unless it is told
     not to; here a directed graph stays directed.
 
     Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
         num_nodes: Number of nodes of the graph.
-        **options: The fields of :class:`LINKXOptions`.
     """
 
     paper = (
@@ -88,7 +85,7 @@ class LINKX(Model):
 
 
 class _Rest(nn.Module):
-    """The layers of a perceptron after the first: ReLU, normalisation, dropout and a product each.
+    """The layers of a perceptron after the first: ReLU, normalization, dropout and a product each.
 
     Args:
         widths: Width of the first layer, and of each of these.

@@ -1,4 +1,4 @@
-"""MixHop."""
+"""MixHop: powers of the adjacency side by side in every layer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MixHopOptions(PlainOptions):
     powers: tuple[Annotated[int, Field(ge=0)], ...] = (0, 1, 2)
     """Powers of the operator, ascending."""
     self_loops: bool = True
-    """Whether every node is its own neighbour too."""
+    """Whether every node is its own neighbor too."""
 
     @field_validator("powers")
     @classmethod
@@ -43,21 +43,16 @@ class MixHopOptions(PlainOptions):
 class MixHop(Model):
     """Mixing of powers of the adjacency (https://arxiv.org/abs/1905.00067).
 
-    With Â the normalised adjacency of GCN over incoming edges, [·‖·] side by side, and p over the
+    With Â the normalized adjacency of GCN over incoming edges, [·‖·] side by side, and p over the
     powers:
 
         H⁰ = drop(X),  Hˡ = drop(ReLU([Âᵖ·Hˡ⁻¹·W_p ‖ …] + b)),  logits = Hᴸ·V + b'
 
     Weights come before powers of Â, which is the same and never multiplies Â by wide features.
-    Every power has the full width ``hidden``. The authors' code also has batch normalisation, unit
+    Every power has the full width ``hidden``. The authors' code also has batch normalization, unit
     rows of features and widths that a search over architectures found; these are left out, and of
     its two last layers the fully connected one is taken. Weights start as in torch's ``Linear``,
     uniform within ±1/√(inputs of the layer); the biases b start at zero.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`MixHopOptions`.
     """
 
     paper = (
@@ -84,20 +79,15 @@ class MixHop(Model):
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node."""
         operator = inputs.gcn_operator(self_loops=self.self_loops)
-        columns = self.first(inputs, self.dropout, at(key, 0))
-        hidden = self._mixed(columns, operator, 0, key)
-        for layer, linear in enumerate(self.later, start=1):
-            hidden = self._mixed(linear(hidden), operator, layer, key)
+        hidden = self.first(inputs, self.dropout, at(key, 0))
+        for layer in range(len(self.biases)):
+            columns = hidden if layer == 0 else self.later[layer - 1](hidden)
+            mixed = apply_powers(operator, columns, self.powers) + self.biases[layer]
+            hidden = relu_dropout(mixed, self.dropout, at(key, 1 + layer))
         return self.last(hidden)
 
-    def _mixed(
-        self, columns: torch.Tensor, operator: ConstantSparse, layer: int, key: DropoutKey | None
-    ) -> torch.Tensor:
-        mixed = with_powers(operator, columns, self.powers) + self.biases[layer]
-        return relu_dropout(mixed, self.dropout, at(key, 1 + layer))
 
-
-def with_powers(
+def apply_powers(
     operator: ConstantSparse, columns: torch.Tensor, powers: tuple[int, ...]
 ) -> torch.Tensor:
     """[Âᵖ·Uₚ ‖ …] of columns [Uₚ ‖ …], one part of equal width for each ascending power."""

@@ -1,4 +1,4 @@
-"""SGC."""
+"""SGC: one linear layer on features that were propagated K times."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ import torch
 from pydantic import Field
 
 from ncgnn.nn.base import Model, ModelOptions, checked
-from ncgnn.nn.inputs import MOST_ENTRIES, SPARSE_COST, cost
+from ncgnn.nn.inputs import SPARSE_COST, cost, multiply_constants
 from ncgnn.nn.layers import FeatureLinear, Term, product
-from ncgnn.sparse import sparse_product
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
     from ncgnn.nn.inputs import Constant, GraphInputs
-    from ncgnn.sparse import ConstantSparse
 
 
 class SGCOptions(ModelOptions):
@@ -34,11 +32,6 @@ class SGC(Model):
     them cheaper to multiply by; what remains of its K applications follows after the weights,
     where it costs nodes × classes only. Both give the same logits. What S was applied to is kept
     with the graph, for the latest K alone.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`SGCOptions`.
     """
 
     paper = "Wu et al., Simplifying Graph Convolutional Networks, ICML 2019, arXiv:1902.07153"
@@ -79,23 +72,10 @@ def spread(inputs: GraphInputs, steps: int) -> tuple[Constant, int]:
     current: Constant | None = inputs.features
     best, least = (inputs.features, steps), cost(inputs.features) + steps * step_cost
     for left in reversed(range(steps)):
-        current = _times(operator, current)
+        current = multiply_constants(operator, current)
         # Further steps only fill the features up more.
         if current is None or cost(current) > least:
             break
         if cost(current) + left * step_cost <= least:
             best, least = (current, left), cost(current) + left * step_cost
     return best
-
-
-def _times(operator: ConstantSparse, features: Constant) -> Constant | None:
-    """Features after one step, dense where that multiplies faster; None where it is too large."""
-    if isinstance(features, torch.Tensor):
-        return operator @ features
-    per_node = features.row_counts().to(torch.int64)
-    pairs = int(per_node.index_select(0, operator.pattern.col.to(torch.int64)).sum())
-    size = features.shape[0] * features.shape[1]
-    if min(pairs, size) > MOST_ENTRIES:
-        return None
-    result = sparse_product(operator, features)
-    return result.to_dense() if SPARSE_COST * result.nnz >= size else result

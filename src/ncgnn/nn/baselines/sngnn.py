@@ -1,4 +1,4 @@
-"""SNGNN."""
+"""SNGNN: messages from the most similar neighbors alone."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class SNGNNOptions(PlainOptions):
     variant: Variant = "plus"
     """``plain``, ``plus`` or ``plusplus``."""
     top_k: Annotated[int, Field(ge=1)] = 10
-    """How many neighbours a node listens to at most (not ``plain``)."""
+    """How many neighbors a node listens to at most (not ``plain``)."""
     similarity_threshold: Annotated[float, Field(ge=-1, lt=1)] = 0.5
-    """Least similarity of a neighbour that is listened to (not ``plain``)."""
+    """Least similarity of a neighbor that is listened to (not ``plain``)."""
     init_beta: Annotated[float, Field(ge=0, le=1)] = 0.5
     """First value of the share of the adjacency (``plusplus``)."""
     self_loops: bool = True
-    """Whether every node is its own neighbour too; in ``plain`` it always is."""
+    """Whether every node is its own neighbor too; in ``plain`` it always is."""
 
 
 class SNGNN(Model):
@@ -50,18 +50,18 @@ class SNGNN(Model):
     With u = X·W + b and the cosine c_ij of u_i and u_j, a layer of each variant gives
 
     * ``plain``: z_i = 1/|N(i)| · Σ_j c_ij·u_j + b', over N(i) with i itself;
-    * ``plus``: the same sum without b', over the ``top_k`` most similar of the neighbours whose
+    * ``plus``: the same sum without b', over the ``top_k`` most similar of the neighbors whose
       c_ij is at least ``similarity_threshold``; it is still divided by the number of *all*
-      neighbours, as in the released code;
+      neighbors, as in the released code;
     * ``plusplus``: β·(A·W_A + b_A) + (1 - β)·plus, where β is trained and W_A has a row for every
       node, so that the model belongs to one graph.
 
     Between layers come ReLU and dropout. Gradients reach W through the similarities that count.
-    Of equally similar neighbours the one that comes first counts. With ``self_loops`` every node is
-    its own neighbour in A of A·W_A too, as in the released code, so that ``plusplus`` has weights
+    Of equally similar neighbors the one that comes first counts. With ``self_loops`` every node is
+    its own neighbor in A of A·W_A too, as in the released code, so that ``plusplus`` has weights
     from which a training node can learn its label by heart.
 
-    Neighbours are the sources of incoming edges, also in A. That is a decision for directed graphs:
+    Neighbors are the sources of incoming edges, also in A. That is a decision for directed graphs:
     in A of the released ``plusplus``, rows are sources, so that it sees outgoing edges there.
 
     The separated-learning paper fixes ``top_k``, the threshold and a trade-off of 0.5, which
@@ -71,10 +71,7 @@ class SNGNN(Model):
     ``self_loops`` no node's own u enters the sum.
 
     Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
         num_nodes: Number of nodes of the graph; needed for ``plusplus``.
-        **options: The fields of :class:`SNGNNOptions`.
     """
 
     paper = (

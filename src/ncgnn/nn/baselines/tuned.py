@@ -1,10 +1,9 @@
-"""GCN, GraphSAGE and GAT with residuals, normalization and depth.
+"""GCN, GraphSAGE and GAT with residuals, normalization and depth (Luo et al., NeurIPS 2024).
 
-One layer of the tuned classic models: a convolution, a residual and a normalization.
-
-Every graph is made undirected. A layer is called as ``layer(inputs, h)``, where ``h`` is the output
-of the layer before, and None stands for the features. Weights come before neighbours, so that
-sparse features stay sparse and nothing is wider than a hidden layer.
+The three models are stacks of layers norm(convolution(h) + [h·W + b]) that differ in the
+convolution alone. Every graph is made undirected. A convolution is called as ``(inputs, h)``, where
+h is the output of the layer before, and None stands for the features. Weights come before
+neighbors, so that sparse features stay sparse and nothing is wider than a hidden layer.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pydantic import Field
 from torch import nn
 
 from ncgnn.nn.base import ConvolutionOptions, Model, Rate, Width, checked
-from ncgnn.nn.functional import at, attended, relu_dropout
+from ncgnn.nn.functional import at, attend, relu_dropout
 from ncgnn.nn.layers import FeatureLinear, Term, product
 from ncgnn.sparse import add_self_loops
 
@@ -50,7 +49,7 @@ class GraphConvolution(nn.Module):
 
 
 class MeanConvolution(nn.Module):
-    """h·W + mean(h of neighbours)·V + b. Args as in :class:`GraphConvolution`."""
+    """h·W + mean(h of neighbors)·V + b. Args as in :class:`GraphConvolution`."""
 
     def __init__(self, width: int, hidden: int, self_loops: bool) -> None:
         super().__init__()
@@ -86,50 +85,7 @@ class AttentionConvolution(nn.Module):
         """[n, hidden]."""
         pattern = _undirected_pattern(inputs, self.self_loops)
         z = _times(inputs, h, self.weight)
-        return attended(pattern, z.unsqueeze(1), self.target, self.source).squeeze(1)
-
-
-class TunedLayer(nn.Module):
-    """norm(convolution(h) + [h·W + b]).
-
-    Args:
-        convolution: Called as ``convolution(inputs, h)``.
-        width: Number of columns of h.
-        hidden: Number of columns of the result.
-        norm: Which normalization.
-        residual: Whether h·W + b is added.
-        first: Whether h is the features.
-    """
-
-    def __init__(
-        self,
-        convolution: nn.Module,
-        width: int,
-        hidden: int,
-        *,
-        norm: Norm,
-        residual: bool,
-        first: bool,
-    ) -> None:
-        super().__init__()
-        self.convolution = convolution
-        linear = FeatureLinear if first else nn.Linear
-        self.residual = linear(width, hidden) if residual else None
-        self.norm = norm_of(norm, hidden)
-
-    def forward(self, inputs: GraphInputs, h: torch.Tensor | None) -> torch.Tensor:
-        """[n, hidden], before the activation."""
-        total = self.convolution(inputs, h)
-        if self.residual is not None:
-            total = total + self.residual(inputs if h is None else h)
-        return self.norm(total)
-
-
-def norm_of(norm: Norm, width: int) -> nn.Module:
-    """The normalization of a layer's rows."""
-    if norm == "none":
-        return nn.Identity()
-    return nn.LayerNorm(width) if norm == "layer" else nn.BatchNorm1d(width)
+        return attend(pattern, z.unsqueeze(1), self.target, self.source).squeeze(1)
 
 
 def _times(
@@ -165,7 +121,7 @@ class TunedOptions(ConvolutionOptions):
     layers: Annotated[int, Field(ge=1)] = 3
     """Number of convolutions."""
     norm: Norm = "layer"
-    """Normalisation before the activation: of every node (``layer``), of every column over all
+    """Normalization before the activation: of every node (``layer``), of every column over all
     nodes (``batch``), or ``none``.
     """
     residual: bool = True
@@ -178,15 +134,14 @@ class TunedGNN(Model):
     """What the three models share; they differ in :attr:`convolution`.
 
     h ← dropout(ReLU(norm(convolution(h) + [h·W + b]))), ``layers`` times, and a linear layer at the
-    end. Batch normalization counts all nodes of the graph in training, labelled or not; its running
-    statistics are buffers.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`TunedOptions`.
+    end. Features are not dropped. Batch normalization counts all nodes of the graph in training,
+    labeled or not; its running statistics are buffers.
     """
 
+    paper = "Luo et al., Classic GNNs are Strong Baselines, NeurIPS 2024, arXiv:2406.08993"
+    family = "spatial"
+    memory = "nodes × hidden × layers"
+    edges = "both"
     Options = TunedOptions
     convolution: type[nn.Module]
 
@@ -195,17 +150,14 @@ class TunedGNN(Model):
         chosen = checked(self.Options, options)
         self.dropout, self.jumping = chosen.dropout, chosen.jumping
         widths = [num_features, *[chosen.hidden] * (chosen.layers - 1)]
-        self.layers = nn.ModuleList(
-            TunedLayer(
-                type(self).convolution(width, chosen.hidden, chosen.self_loops),
-                width,
-                chosen.hidden,
-                norm=chosen.norm,
-                residual=chosen.residual,
-                first=place == 0,
-            )
-            for place, width in enumerate(widths)
-        )
+        self.layers = nn.ModuleList()
+        for width, linear in zip(
+            widths, [FeatureLinear, *[nn.Linear] * chosen.layers], strict=False
+        ):
+            convolution = type(self).convolution(width, chosen.hidden, chosen.self_loops)
+            residual = linear(width, chosen.hidden) if chosen.residual else None
+            norm = make_norm(chosen.norm, chosen.hidden)
+            self.layers.append(TunedLayer(convolution, residual, norm))
         self.readout = nn.Linear(chosen.hidden, num_classes)
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
@@ -227,40 +179,20 @@ class TunedGCN(TunedGNN):
 
     and logits h·V + c. As in the released recipe, edges count in both directions and one self-loop
     is added to every node (``self_loops = false`` leaves it out); features are not dropped.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`TunedOptions`.
     """
 
     title = "tuned GCN"
-    paper = "Luo et al., Classic GNNs are Strong Baselines, NeurIPS 2024, arXiv:2406.08993"
-    family = "spatial"
-    memory = "nodes × hidden × layers"
-    edges = "both"
-
     convolution = GraphConvolution
 
 
 class TunedSAGE(TunedGNN):
     """GraphSAGE with residuals, normalization and depth (https://arxiv.org/abs/2406.08993).
 
-    As :class:`TunedGCN`, but the convolution is h·W + mean(h over neighbours)·W'' + b. As in the
+    As :class:`TunedGCN`, but the convolution is h·W + mean(h over neighbors)·W'' + b. As in the
     released recipe, the mean counts the node itself too, because the graph has self-loops.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`TunedOptions`.
     """
 
     title = "tuned SAGE"
-    paper = "Luo et al., Classic GNNs are Strong Baselines, NeurIPS 2024, arXiv:2406.08993"
-    family = "spatial"
-    memory = "nodes × hidden × layers"
-    edges = "both"
-
     convolution = MeanConvolution
 
 
@@ -268,19 +200,39 @@ class TunedGAT(TunedGNN):
     """GAT with residuals, normalization and depth (https://arxiv.org/abs/2406.08993).
 
     As :class:`TunedGCN`, but the convolution is Σ_j α_ij z_j, where z = h·W and α_ij is the
-    softmax, over the neighbours j of i and i itself, of LeakyReLU(⟨a, z_i⟩ + ⟨b, z_j⟩) with slope
+    softmax, over the neighbors j of i and i itself, of LeakyReLU(⟨a, z_i⟩ + ⟨b, z_j⟩) with slope
     0.2. It has one head, no bias and no dropout of attention, and holds one number per edge.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`TunedOptions`.
     """
 
     title = "tuned GAT"
-    paper = "Luo et al., Classic GNNs are Strong Baselines, NeurIPS 2024, arXiv:2406.08993"
     family = "attention"
     memory = "nodes × hidden × layers, edges"
-    edges = "both"
-
     convolution = AttentionConvolution
+
+
+class TunedLayer(nn.Module):
+    """norm(convolution(h) + [h·W + b]).
+
+    Args:
+        convolution: Called as ``convolution(inputs, h)``.
+        residual: Adds h·W + b; None = nothing.
+        norm: Normalizes the rows.
+    """
+
+    def __init__(self, convolution: nn.Module, residual: nn.Module | None, norm: nn.Module) -> None:
+        super().__init__()
+        self.convolution, self.residual, self.norm = convolution, residual, norm
+
+    def forward(self, inputs: GraphInputs, h: torch.Tensor | None) -> torch.Tensor:
+        """[n, hidden], before the activation."""
+        total = self.convolution(inputs, h)
+        if self.residual is not None:
+            total = total + self.residual(inputs if h is None else h)
+        return self.norm(total)
+
+
+def make_norm(norm: Norm, width: int) -> nn.Module:
+    """The normalization of a layer's rows."""
+    if norm == "none":
+        return nn.Identity()
+    return nn.LayerNorm(width) if norm == "layer" else nn.BatchNorm1d(width)

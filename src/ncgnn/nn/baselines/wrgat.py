@@ -1,4 +1,4 @@
-"""WRGAT."""
+"""WRGAT: relational attention on a multigraph of nodes with similar surroundings."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class WRGAT(Model):
     r"""Relational attention on a multigraph of similar nodes (https://arxiv.org/abs/2106.06586).
 
     The graph is replaced by relations between nodes with similar degrees around them, see
-    :mod:`ncgnn.nn.baselines._structural`: relation k joins nodes whose rings 0 … k are alike, and
-    :math:`w_{ij}` says how much. A layer is
+    :mod:`ncgnn.nn.baselines.wrgat_structure`: relation k joins nodes whose rings 0 … k are alike,
+    and :math:`w_{ij}` says how much. A layer is
 
     .. math::
         x_i' = x_i W + b + \sum_r \frac{1}{|N_r(i)|} \sum_{j \in N_r(i)} w_{ij} α_{ij} x_j W_r,
@@ -59,10 +59,10 @@ class WRGAT(Model):
 
     and the model is two of them with ReLU and dropout between.
 
-    As in the released code, the mean follows the softmax, weights are normalised at the source of
+    As in the released code, the mean follows the softmax, weights are normalized at the source of
     an edge, repeated edges count repeatedly, and the graph's own edges take no part by default.
     What is different: rings are compared by exact dynamic time warping, where the released code
-    approximates it (fastDTW with radius 1, which never finds less); exp(-D) is normalised without
+    approximates it (fastDTW with radius 1, which never finds less); exp(-D) is normalized without
     underflow; nodes of one degree are chosen in ascending order, so that the order of nodes counts;
     and ``relations = 10`` are relations 0 … 9, where the released filter of that number keeps 0 …
     10. Directed edges count in both directions for the rings; as a relation of their own they
@@ -71,11 +71,6 @@ class WRGAT(Model):
     The relations are made when a graph is first seen, which takes minutes for tens of thousands of
     nodes, and kept in the cache folder. Training holds one relation's activations of the first
     layer at a time and computes them again in the backward pass.
-
-    Args:
-        num_features: Number of features per node.
-        num_classes: Number of classes.
-        **options: The fields of :class:`WRGATOptions`.
     """
 
     paper = (
@@ -163,7 +158,7 @@ class RelationalAttention(nn.Module):
         return [*together.view(len(together), count, out).transpose(0, 1).contiguous()]
 
 
-def _parts(
+def _weigh(
     relation: ConstantSparse, x: Any, weight: torch.Tensor | None, attention: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The entries w_ij·α_ij and the matrix X·W_r that they multiply, which may be given as x.
@@ -197,7 +192,7 @@ class _Message(torch.autograd.Function):
         ctx.constant = None if isinstance(x, torch.Tensor) else x
         kept = None if ctx.constant is not None else x
         ctx.save_for_backward(kept, weight, attention)
-        values, transformed = _parts(*arguments)
+        values, transformed = _weigh(*arguments)
         return weighted_matmul(ctx.relation.pattern, values, transformed)
 
     @staticmethod
@@ -212,7 +207,7 @@ class _Message(torch.autograd.Function):
         ]
         x = ctx.constant if copies[0] is None else copies[0]
         with torch.enable_grad():
-            parts = _parts(ctx.relation, x, *copies[1:])
+            parts = _weigh(ctx.relation, x, *copies[1:])
         values, transformed = (part.detach() for part in parts)
         pattern = ctx.relation.pattern
         transposed, order = pattern.transposed

@@ -32,7 +32,7 @@ from torch import nn
 
 from ncgnn.errors import InputError
 from ncgnn.nn.base import NotCopied
-from ncgnn.nn.functional import attended, sum_of_products
+from ncgnn.nn.functional import attend, sum_of_products
 from ncgnn.nn.inputs import SPARSE_COST
 from ncgnn.nn.layers import Term
 from ncgnn.nn.separated.channels import OPERATORS, Channel, LinearChannels, identity
@@ -368,7 +368,7 @@ class Attention(EdgeLayer):
         """New rows of all nodes."""
         nodes = self.linear(x).view(-1, *self.target.shape)
         pattern = self.adjacency(x, edge_index).pattern
-        return attended(pattern, nodes, self.target, self.source).flatten(1) + self.bias
+        return attend(pattern, nodes, self.target, self.source).flatten(1) + self.bias
 
 
 class Isomorphism(EdgeLayer):

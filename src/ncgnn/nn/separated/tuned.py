@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from torch import nn
 
 from ncgnn.nn.base import Model, Rate, Width, checked
-from ncgnn.nn.baselines.tuned import Norm, norm_of
+from ncgnn.nn.baselines.tuned import Norm, make_norm
 from ncgnn.nn.functional import at, relu_dropout
 from ncgnn.nn.inputs import checked_group, checked_nodes, select_rows
 from ncgnn.nn.layers import Term, product
@@ -319,7 +319,7 @@ class _GroupedLayer(nn.Module):
         self.deviation = deviation
         self.common = None if deviation is None else _Weights(width, hidden, terms)
         self.groups = nn.ModuleList(_Weights(width, hidden, terms) for _ in range(groups))
-        self.norm = norm_of(norm, hidden)
+        self.norm = make_norm(norm, hidden)
         if self.common is not None:
             for parameter in self.groups.parameters():
                 nn.init.zeros_(parameter)
