@@ -104,7 +104,7 @@ def test_features_that_fill_up_are_propagated_after_the_weights():
 def test_too_large_products_are_never_formed(monkeypatch):
     inputs = chain(40, 50, True).inputs()
     monkeypatch.setattr(nn_inputs, "MOST_ENTRIES", 0)
-    monkeypatch.setattr(sgc, "sparse_product", None)
+    monkeypatch.setattr(nn_inputs, "sparse_product", None)
     assert spread(inputs, 3) == (inputs.features, 3)
 
 
