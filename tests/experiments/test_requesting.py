@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
 from ncgnn import generate, save
@@ -12,7 +14,7 @@ from ncgnn.training import train_run
 
 
 def test_data_sets_that_are_not_at_hand_are_left_out(monkeypatch, tmp_path):
-    from ncgnn.paper import targets as _requesting
+    _requesting = import_module("ncgnn.paper.targets")
 
     def look(dataset, folder, download=True):
         if dataset != "digits":
@@ -44,7 +46,7 @@ def test_what_is_not_shown_cannot_be_chosen():
         request_for("duplication", datasets=["digits"], seeds=5)
     with pytest.raises(InputError, match="--set learning_rate says nothing"):
         request_for("duplication", datasets=["digits"], settings={"learning_rate": 3})
-    with pytest.raises(InputError, match="leave --datasets out"):
+    with pytest.raises(InputError, match="leave GRAPH out"):
         request_for("entropy", datasets=["digits"])
 
 
@@ -212,7 +214,7 @@ def test_a_file_that_changes_meanwhile_changes_nothing(best, tmp_path, monkeypat
 
 
 def test_files_of_absent_data_sets_are_not_spoken_of(best, monkeypatch):
-    from ncgnn.paper import targets as _requesting
+    _requesting = import_module("ncgnn.paper.targets")
 
     def look(dataset, folder, download=True):
         if dataset == "pubmed":
