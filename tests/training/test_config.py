@@ -221,7 +221,6 @@ def test_a_split_may_have_a_seed_of_its_own(tmp_path):
     plain, fixed = tiny_config("mlp", 3), tiny_config("mlp", 3, split_seed=5)
     assert plain.split_seed == 3
     assert fixed.split_seed == 5
-    assert "split_seed" not in plain.model_dump(mode="json")["data"]  # older names stay as they are
     assert plain.name != fixed.name
     runs = [train_run(tiny_config("mlp", seed, split_seed=5), tmp_path) for seed in (3, 4)]
     hashes = {run.result["split_sha256"] for run in runs}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 import torch
-from test_algorithm import trainer_of
+from test_trainer import trainer_of
 from tiny import tiny_config
 from typer.testing import CliRunner
 

@@ -11,8 +11,7 @@ from ncgnn.errors import InputError
 from ncgnn.nn import Phase, registry
 from ncgnn.nn.base import Model, PlainOptions, checked, counting
 from ncgnn.nn.layers import FeatureLinear
-from ncgnn.training import load_run, make_config, train_run
-from ncgnn.training.run import graph_inputs, new_model
+from ncgnn.training import load_run, make_config, new_trainer, train_run
 
 
 class Staged(Model):
@@ -71,10 +70,7 @@ def config(**settings):
 
 def trainer(**settings):
     graph, chosen = ncgnn.load("digits"), config(**settings)
-    inputs = graph_inputs(chosen, graph)
-    split = ncgnn.make_split(graph, "stratified", 0)
-    model = new_model(chosen, inputs)
-    return ncgnn.training.Trainer(model, inputs, split, chosen.training)
+    return new_trainer(chosen, graph, ncgnn.make_split(graph, "stratified", 0))
 
 
 @pytest.mark.parametrize("keeps_best", [True, False])

@@ -6,7 +6,7 @@ import torch
 from tiny import tiny_config
 
 import ncgnn
-from ncgnn.data import custom_split
+from ncgnn.data import Split, custom_split
 from ncgnn.nn import GraphInputs
 from ncgnn.training import load_run, train_run
 from ncgnn.training.trainer import ShareCorrection
@@ -19,12 +19,15 @@ def shifted():
     labels = np.concatenate([np.repeat([0, 1, 2], 100), draw.choice([0, 1], 600, p=[0.9, 0.1])])
     graph = ncgnn.generate(900, 1800, classes=3, features=5, seed=0).with_labels(labels)
     inputs = GraphInputs(graph, dtype=torch.float64)
-    return inputs, torch.arange(300), torch.arange(300, 900)
+    return inputs, Split(
+        "custom", "custom", None, np.arange(300), np.arange(300, 900), np.arange(0)
+    )
 
 
 def test_corrected_answers_follow_bayes_rule(shifted):
-    inputs, train, val = shifted
-    correction = ShareCorrection.of("val", inputs, train, val)
+    inputs, split = shifted
+    train, val = torch.from_numpy(split.train), torch.from_numpy(split.val)
+    correction = ShareCorrection.of("val", inputs, split)
     assert correction is not None
     shares = [
         (torch.bincount(inputs.labels[part], minlength=3) + 1.0) / (len(part) + 3)
@@ -45,13 +48,6 @@ def test_corrected_answers_follow_bayes_rule(shifted):
 
 def test_shares_of_training_nodes_need_no_correction(shifted):
     assert ShareCorrection.of("train", *shifted) is None
-
-
-def test_the_usual_shares_are_not_written_and_others_are():
-    usual, other = tiny_config(), tiny_config(class_shares="val")
-    assert usual.name == tiny_config(class_shares="train").name != other.name
-    assert "class_shares" not in usual.model_dump()["training"]
-    assert other.model_dump()["training"]["class_shares"] == "val"
 
 
 def test_a_run_answers_as_it_was_validated(tmp_path):

@@ -19,14 +19,14 @@ from typing import (
 )
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model
 from torch import nn
 
 from ncgnn._memory import available_gib
-from ncgnn._typed import Typed
 from ncgnn.errors import InputError
 from ncgnn.nn.functional import training_key
 from ncgnn.nn.inputs import as_inputs, checked_nodes
+from ncgnn.options import Options
 
 if TYPE_CHECKING:
     from ncgnn.graph import GraphLike
@@ -45,10 +45,8 @@ Width = Annotated[int, Field(ge=1)]
 OptionsKind = TypeVar("OptionsKind", bound="ModelOptions")
 
 
-class ModelOptions(Typed):
-    """Options of a model; the docstrings of its fields describe them."""
-
-    model_config = ConfigDict(validate_default=True, use_attribute_docstrings=True)
+class ModelOptions(Options):
+    """Options of a model."""
 
 
 #: What people call some options elsewhere.

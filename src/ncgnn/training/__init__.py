@@ -20,7 +20,7 @@ from ncgnn.training.config import (
     searched_datasets,
     to_toml,
 )
-from ncgnn.training.evaluation import Spread, Summary, deciles, scores, summary
+from ncgnn.training.evaluation import METRICS, Metric, deciles, score, scores
 from ncgnn.training.folder import (
     CONFIG,
     DONE,
@@ -37,12 +37,16 @@ from ncgnn.training.folder import (
 )
 from ncgnn.training.run import (
     RunResult,
+    Spread,
+    Summary,
     check_same_config,
     check_same_graph,
     checked_device,
     finished_run,
     fit,
     load_run,
+    new_trainer,
+    summary,
     train_run,
 )
 from ncgnn.training.trained import TrainedModel
@@ -53,12 +57,14 @@ __all__ = [
     "DONE",
     "ENVIRONMENT",
     "ERROR",
+    "METRICS",
     "RESULT",
     "SPLIT",
     "TIMING",
     "ConfigFile",
     "DamagedFileError",
     "DataConfig",
+    "Metric",
     "ModelConfig",
     "OtherRunError",
     "RunConfig",
@@ -85,11 +91,13 @@ __all__ = [
     "load_run",
     "located",
     "make_config",
+    "new_trainer",
     "placed",
     "preset",
     "read_config_file",
     "read_setting",
     "read_toml",
+    "score",
     "scores",
     "search_space",
     "searched_datasets",

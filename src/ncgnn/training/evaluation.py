@@ -1,15 +1,8 @@
-"""Several runs that differ in nothing but their seed, in one row.
-
-How good predictions are.
-
-What a trained model is worth: scores, and accuracy where nodes are confused and where not.
-"""
+"""How good predictions are: scores, and accuracy where nodes are confused and where not."""
 
 from __future__ import annotations
 
-import statistics
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -19,72 +12,88 @@ from ncgnn.errors import InputError
 from ncgnn.metrics import confusion_masks, neighborhood_confusion, node_homophily
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from ncgnn.data import Split
-    from ncgnn.nn import GraphInputs, Grouping, GroupingRule, Model
-    from ncgnn.training.run import RunResult
+    from ncgnn.nn import GraphInputs, Grouping, Model
 
+Metric = Literal["accuracy", "macro_f1", "balanced_accuracy", "roc_auc", "average_precision"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
 Scores = dict[str, float | None]
+
+#: NC above it is high where a model has no threshold on NC of its own.
+DEFAULT_THRESHOLD = 0.5
 
 
 def scores(logits: torch.Tensor, labels: torch.Tensor, nodes: torch.Tensor) -> Scores:
-    r"""Scores of the predictions on some nodes.
+    r"""Scores of the predictions on some nodes: those of :func:`score`, and two more.
+
+    * ``calibration_error``: :math:`\sum_b |B_b|/n \cdot |acc(B_b) - conf(B_b)|` over 15 bins of
+      equal width of the highest probability (Guo et al., https://arxiv.org/abs/1706.04599).
+    * ``loss``: the mean cross-entropy.
+
+    A score that is not defined, or not finite because logits overflow, is None.
+    """
+    if not len(nodes):
+        raise InputError("there are no nodes to score; the split has an empty part.")
+    chosen, truth = logits.index_select(0, nodes).detach(), labels.index_select(0, nodes)
+    values: Scores = {metric: score(metric, chosen, truth) for metric in METRICS}
+    probabilities = torch.softmax(chosen.double(), dim=1).cpu().numpy()
+    values["calibration_error"] = calibration_error(truth.cpu().numpy(), probabilities)
+    values["loss"] = float(torch.nn.functional.cross_entropy(chosen, truth))
+    return {
+        name: value if value is not None and np.isfinite(value) else None
+        for name, value in values.items()
+    }
+
+
+def score(metric: Metric, logits: torch.Tensor, labels: torch.Tensor) -> float | None:
+    """One score of the logits of some nodes [n, classes], given their labels [n].
 
     * ``accuracy``: the share of nodes whose highest logit is at their class.
     * ``macro_f1``: the mean over classes of F1 = 2·TP / (2·TP + FP + FN), over all classes that
       occur among the labels or the predictions of these nodes.
     * ``balanced_accuracy``: the mean recall over the classes that occur among the labels.
-    * ``auroc``: for two classes, the probability that a random node of class 1 gets a higher
-      probability of class 1 than a random node of class 0, ties counting one half; None where it is
-      not defined.
-    * ``calibration_error``: :math:`\sum_b |B_b|/n \cdot |acc(B_b) - conf(B_b)|` over 15 bins of
-      equal width of the highest probability (Guo et al., https://arxiv.org/abs/1706.04599).
-    * ``loss``: the mean cross-entropy.
+    * ``roc_auc``: the area under the ROC curve of the probability of class 1, that is the
+      probability that a random node of class 1 gets a higher one than a random node of class 0,
+      ties counting one half. With more than two classes, the mean of the areas of each class
+      against all others, over the classes that occur among the labels.
+    * ``average_precision``: Σ (R_i - R_{i-1}) P_i over the thresholds of the same probability, with
+      precision P and recall R. With more than two classes, the mean as for ``roc_auc``.
+
+    The last two are None where all labels are of one class or a probability is not a number.
     """
-    if not len(nodes):
-        raise InputError("there are no nodes to score; the split has an empty part.")
-    chosen = logits.index_select(0, nodes).detach()
-    truth = labels.index_select(0, nodes)
-    loss = float(torch.nn.functional.cross_entropy(chosen, truth))
-    probabilities = torch.softmax(chosen.double(), dim=1).cpu().numpy()
-    answers, true = probabilities.argmax(1), truth.cpu().numpy()
-    values: Scores = {
-        "accuracy": float(np.mean(answers == true)),
-        "macro_f1": macro_f1(true, answers, logits.shape[1]),
-        "balanced_accuracy": balanced_accuracy(true, answers, logits.shape[1]),
-        "auroc": auroc(true, probabilities[:, 1]) if logits.shape[1] == 2 else None,
-        "calibration_error": calibration_error(true, probabilities),
-        "loss": loss,
-    }
-    return {name: _finite(value) for name, value in values.items()}
+    # Only here, because importing it takes a tenth of the time of importing torch.
+    from sklearn import metrics
 
-
-def macro_f1(true: NDArray[Any], answers: NDArray[Any], num_classes: int) -> float:
-    """Mean F1 over the classes that occur among labels or predictions."""
-    hits, labelled, answered = _counts(true, answers, num_classes)
-    seen = labelled + answered > 0
-    return float(np.mean(2 * hits[seen] / (labelled + answered)[seen]))
-
-
-def balanced_accuracy(true: NDArray[Any], answers: NDArray[Any], num_classes: int) -> float:
-    """Mean recall over the classes that occur among labels."""
-    hits, labelled, _ = _counts(true, answers, num_classes)
-    return float(np.mean(hits[labelled > 0] / labelled[labelled > 0]))
-
-
-def auroc(true: NDArray[Any], score: NDArray[np.float64]) -> float | None:
-    """Area under the ROC curve of a score for class 1, by ranks; None if a class is missing."""
-    from scipy.stats import rankdata
-
-    positive = true == 1
-    ones, zeros = int(positive.sum()), int((~positive).sum())
-    if not ones or not zeros:
+    true = labels.cpu().numpy()
+    probabilities = torch.softmax(logits.detach().double(), dim=1).cpu().numpy()
+    predicted = probabilities.argmax(1)
+    if metric == "accuracy":
+        return float(np.mean(predicted == true))
+    if metric == "macro_f1":
+        return float(metrics.f1_score(true, predicted, average="macro"))
+    seen = np.unique(true)
+    if metric == "balanced_accuracy":
+        return float(metrics.recall_score(true, predicted, labels=seen, average="macro"))
+    if len(seen) < 2 or not np.isfinite(probabilities).all():
         return None
-    ranks = rankdata(score)
-    return float((ranks[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros))
+    area = metrics.roc_auc_score if metric == "roc_auc" else metrics.average_precision_score
+    classes = (1,) if probabilities.shape[1] == 2 else seen
+    return float(np.mean([area(true == c, probabilities[:, c]) for c in classes]))
+
+
+def check_metric(metric: Metric, labels: NDArray[np.int64]) -> None:
+    """Refuse to select models by a metric that is not defined on validation nodes.
+
+    Raises:
+        InputError: The validation nodes are all of one class, which a ranking needs two of.
+    """
+    if metric in ("roc_auc", "average_precision") and len(np.unique(labels)) < 2:
+        raise InputError(
+            f"metric must be defined on the validation nodes; got {metric}, and these are all of "
+            "one class; choose accuracy, or another split."
+        )
 
 
 def calibration_error(
@@ -98,6 +107,50 @@ def calibration_error(
     place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
     gaps = np.bincount(place, weights=right.astype(float) - confidence, minlength=bins)
     return float(np.abs(gaps).sum() / len(true))
+
+
+def evaluation(
+    model: Model, inputs: GraphInputs, split: Split, grouping: Grouping, logits: torch.Tensor
+) -> dict[str, Any]:
+    """Everything that is reported of a trained model that gives all nodes these logits.
+
+    Accuracy per group is shown twice: by NC of the true labels, which says where the model is
+    right, and by the estimated groups, which the model was run with. Labels of test nodes enter
+    nothing else.
+    """
+    parts = {"train": split.train, "val": split.val, "test": split.test}
+    nodes = {name: torch.from_numpy(part.copy()).to(logits.device) for name, part in parts.items()}
+    report = split_report(split, inputs.graph)
+    shown = nodes["test"] if len(nodes["test"]) else nodes["val"]
+    rule = model.rule
+    hops = 1 if rule is None else rule.hops
+    thresholds = (DEFAULT_THRESHOLD,)
+    if rule is not None and rule.kind == "value" and rule.guidance == "nc":
+        thresholds = rule.thresholds
+    true_nc = neighborhood_confusion(inputs.graph, hops=hops)
+    true_group = np.sum([confusion_masks(true_nc, limit)[1] for limit in thresholds], axis=0)
+    homophily = node_homophily(inputs.graph, neighborhood="closed")
+    result: dict[str, Any] = {
+        "scores": {
+            name: scores(logits, inputs.labels, part) for name, part in nodes.items() if len(part)
+        },
+        "nodes": {name: len(part) for name, part in nodes.items()},
+        "majority_baseline": report.majority_baseline,
+        "never_evaluated": list(report.never_evaluated),
+        "hops": hops,
+        "thresholds": list(thresholds),
+        "accuracy_by_true_group": accuracy_by(logits, inputs.labels, shown, true_group),
+        "accuracy_by_nh_decile": accuracy_by(logits, inputs.labels, shown, deciles(homophily)),
+        "true_mean_nc": float(np.nanmean(true_nc)) if np.isfinite(true_nc).any() else None,
+    }
+    if rule is not None:
+        group = grouping.group
+        result["accuracy_by_group"] = accuracy_by(logits, inputs.labels, shown, group.numpy())
+        result["group_sizes"] = torch.bincount(group, minlength=len(rule.thresholds) + 1).tolist()
+        result["mean_nc"] = float(grouping.confusion.mean())
+        if (alpha := model.channel_alpha) is not None:
+            result["alpha"] = [float(a) for a in alpha.detach()]
+    return result
 
 
 def accuracy_by(
@@ -126,147 +179,3 @@ def deciles(share: NDArray[np.float64]) -> NDArray[np.int64]:
     known = np.nan_to_num(share, nan=-1.0)
     tenth = np.minimum(np.floor(known * 10 + 1e-9), 9).astype(np.int64)
     return np.where(np.isnan(share), -1, tenth)
-
-
-def _finite(value: float | None) -> float | None:
-    """A number that JSON knows; logits that overflow have no loss and no calibration."""
-    return value if value is not None and np.isfinite(value) else None
-
-
-def _counts(
-    true: NDArray[Any], answers: NDArray[Any], num_classes: int
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Per class: right answers, labels, answers."""
-    hits = np.bincount(true[true == answers], minlength=num_classes)
-    labelled = np.bincount(true, minlength=num_classes)
-    return hits, labelled, np.bincount(answers, minlength=num_classes)
-
-
-DEFAULT_THRESHOLD = 0.5
-
-
-def evaluation(
-    model: Model, inputs: GraphInputs, split: Split, grouping: Grouping, logits: torch.Tensor
-) -> dict[str, Any]:
-    """Everything that is reported of a trained model that gives all nodes these logits.
-
-    Accuracy per group is shown twice: by NC of the true labels, which says where the model is
-    right, and by the estimated groups, which the model was run with. Labels of test nodes enter
-    nothing else.
-    """
-    parts = {"train": split.train, "val": split.val, "test": split.test}
-    nodes = {name: torch.from_numpy(part.copy()).to(logits.device) for name, part in parts.items()}
-    report = split_report(split, inputs.graph)
-    by_test = nodes["test"] if len(nodes["test"]) else nodes["val"]
-    rule = model.rule
-    hops = 1 if rule is None else rule.hops
-    limits = _limits(rule)
-    true_nc = neighborhood_confusion(inputs.graph, hops=hops)
-    homophily = node_homophily(inputs.graph, neighborhood="closed")
-
-    def accuracy_within(part: NDArray[np.int64]) -> list[dict[str, Any]]:
-        return accuracy_by(logits, inputs.labels, by_test, part)
-
-    result: dict[str, Any] = {
-        "scores": {
-            name: scores(logits, inputs.labels, part) for name, part in nodes.items() if len(part)
-        },
-        "nodes": {name: len(part) for name, part in nodes.items()},
-        "majority_baseline": report.majority_baseline,
-        "never_evaluated": list(report.never_evaluated),
-        "hops": hops,
-        "thresholds": list(limits),
-        "accuracy_by_true_group": accuracy_within(_groups(true_nc, limits)),
-        "accuracy_by_nh_decile": accuracy_within(deciles(homophily)),
-        "true_mean_nc": _mean(true_nc),
-    }
-    if rule is not None:
-        result["accuracy_by_group"] = accuracy_within(grouping.group.numpy())
-        result["group_sizes"] = torch.bincount(
-            grouping.group, minlength=len(rule.thresholds) + 1
-        ).tolist()
-        result["mean_nc"] = float(grouping.confusion.mean())
-        if (alpha := model.channel_alpha) is not None:
-            result["alpha"] = [float(a) for a in alpha.detach()]
-    return result
-
-
-def _limits(rule: GroupingRule | None) -> tuple[float, ...]:
-    """Thresholds on NC; a rule with quantiles or with NH has none, so the usual one stands in."""
-    if rule is None or rule.kind != "value" or rule.guidance != "nc":
-        return (DEFAULT_THRESHOLD,)
-    return rule.thresholds
-
-
-def _groups(confusion: NDArray[np.float64], limits: tuple[float, ...]) -> NDArray[np.int64]:
-    group = np.zeros(len(confusion), dtype=np.int64)
-    for limit in limits:
-        group += confusion_masks(confusion, limit)[1]
-    return group
-
-
-def _mean(values: NDArray[np.float64]) -> float | None:
-    return float(np.nanmean(values)) if np.isfinite(values).any() else None
-
-
-SCORES = ("accuracy", "macro_f1", "balanced_accuracy", "auroc", "calibration_error")
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Mean and sample standard deviation; the latter is None for a single value."""
-
-    mean: float
-    std: float | None
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """Of one or more values."""
-        deviation = statistics.stdev(values) if len(values) > 1 else None
-        return cls(statistics.fmean(values), deviation)
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Results over seeds.
-
-    Attributes:
-        seeds: The seeds.
-        val_accuracy: Validation accuracy.
-        test: Scores on test nodes, by name.
-        majority_baseline: Test accuracy of always answering the commonest test class.
-        never_evaluated: Classes that some seed's validation and test parts do not hold.
-        seconds: Training time.
-        epochs: Number of epochs.
-    """
-
-    seeds: tuple[int, ...]
-    val_accuracy: Spread
-    test: dict[str, Spread]
-    majority_baseline: Spread | None
-    never_evaluated: tuple[int, ...]
-    seconds: Spread
-    epochs: Spread
-
-
-def summary(runs: Sequence[RunResult]) -> Summary:
-    """Summarise runs of one configuration with different seeds."""
-    results = [run.result for run in runs]
-    parts = [result["scores"].get("test") for result in results]
-    test = {
-        name: Spread.of([part[name] for part in parts])
-        for name in SCORES
-        if all(part is not None and part[name] is not None for part in parts)
-    }
-    baselines = [result["majority_baseline"] for result in results]
-    known = None if None in baselines else Spread.of(baselines)
-    unseen = {label for result in results for label in result["never_evaluated"]}
-    return Summary(
-        seeds=tuple(result["seed"] for result in results),
-        val_accuracy=Spread.of([result["scores"]["val"]["accuracy"] for result in results]),
-        test=test,
-        majority_baseline=known,
-        never_evaluated=tuple(sorted(unseen)),
-        seconds=Spread.of([run.seconds for run in runs]),
-        epochs=Spread.of([result["epochs"] for result in results]),
-    )

@@ -14,11 +14,7 @@
 ``done.json``           the checksums of all that the result rests on, written last
 ======================  =======================================================================
 
-Tensors on disk: safetensors with a checksum, written whole or not at all.
-
-The state of training as one file, from which it goes on as if nothing had happened.
-
-What a result depends on beside its configuration.
+Every file but the lines of ``metrics.jsonl`` says the number of its format.
 """
 
 from __future__ import annotations
@@ -32,223 +28,31 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
 from ncgnn._io import atomic_write, is_locked, make_durable, sha256_of_file, take_lock, write_text
+from ncgnn._numba import thread_count
 from ncgnn.errors import InputError
 from ncgnn.nn import Grouping
-from ncgnn.training.config import RunConfig, read_toml, resolved, to_toml
+from ncgnn.training.config import FORMAT, RunConfig, read_config_file, resolve_config, to_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
-
-    import torch
+    from collections.abc import Generator, Mapping, Sequence
 
     from ncgnn.training.trainer import Trainer
+
+CONFIG, ENVIRONMENT, SPLIT = "config.toml", "environment.json", "split.json"
+HISTORY, CHECKPOINT, WEIGHTS = "metrics.jsonl", "checkpoint.safetensors", "weights.safetensors"
+RESULT, TIMING, DONE, GRAPH = "result.json", "timing.json", "done.json", "graph.npz"
+ERROR = "error.json"
+_NEEDED = (CONFIG, ENVIRONMENT, SPLIT, HISTORY, WEIGHTS, RESULT, TIMING)
+_PACKAGES = ("ncgnn", "torch", "torch_geometric", "numpy", "scipy", "numba")
 
 
 class DamagedFileError(InputError):
     """A file of a run does not hold what was written to it."""
-
-
-def write_tensors(
-    path: Path,
-    tensors: Mapping[str, torch.Tensor],
-    about: Mapping[str, Any],
-    *,
-    durable: bool = True,
-) -> None:
-    """Write tensors and a JSON record about them."""
-    from safetensors.torch import save
-
-    plain = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    # One entry only: safetensors writes several in any order, and equal runs are equal files.
-    said = dict(about)
-    record = {"ncgnn": json.dumps({"about": said, "sha256": _digest(plain, said)})}
-    with atomic_write(path, durable=durable) as stream:
-        stream.write(save(plain, metadata=record))
-
-
-def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Read what :func:`write_tensors` wrote.
-
-    Raises:
-        DamagedFileError: The file cannot be read, or its bytes have changed.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="pt") as stored:
-            record: dict[str, str] = stored.metadata() or {}
-            tensors: dict[str, torch.Tensor] = {
-                name: stored.get_tensor(name)
-                for name in stored.keys()  # noqa: SIM118
-            }
-        about, stated = (json.loads(record["ncgnn"])[name] for name in ("about", "sha256"))
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        raise DamagedFileError(f"{path}: cannot be read ({error}).") from None
-    if _digest(tensors, about) != stated:
-        raise DamagedFileError(f"{path}: its bytes have changed since it was written.")
-    return tensors, about
-
-
-def _digest(tensors: Mapping[str, torch.Tensor], about: dict[str, Any]) -> str:
-    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
-    for name in sorted(tensors):
-        value = tensors[name]
-        digest.update(f"{name} {value.dtype} {list(value.shape)}\n".encode())
-        digest.update(value.view(-1).numpy().data if value.numel() else b"")
-    return digest.hexdigest()
-
-
-_GROUPINGS = ("grouping", "best_grouping")
-
-
-def save_checkpoint(path: Path, trainer: Trainer, about: dict[str, Any]) -> None:
-    """Write model, optimiser, groups, NC and early stopping.
-
-    Random states are not among them: every random number is a function of seed and epoch.
-    """
-    state = trainer.state
-    tensors = {f"model.{name}": value for name, value in trainer.model.state_dict().items()}
-    tensors |= {f"best.{name}": value for name, value in state.best_weights.items()}
-    tensors |= {f"mean.{name}": value for name, value in state.mean_weights.items()}
-    for number, moments in trainer.optimizer.state_dict()["state"].items():
-        tensors |= {f"adam.{number}.{name}": value for name, value in moments.items()}
-    for name in _GROUPINGS:
-        grouping: Grouping = getattr(state, name)
-        tensors[f"{name}.confusion"], tensors[f"{name}.group"] = grouping.confusion, grouping.group
-    numbers = {
-        "epoch": state.epoch,
-        "phase": state.phase,
-        "phase_start": state.phase_start,
-        "best_accuracy": state.best_accuracy,
-        "best_epoch": state.best_epoch,
-    }
-    write_tensors(path, tensors, numbers | about)
-
-
-def load_checkpoint(path: Path, trainer: Trainer) -> dict[str, Any]:
-    """Put a trainer into the state that a checkpoint holds, and return what is said about it."""
-    tensors, about = read_tensors(path)
-    try:
-        _restore(trainer, tensors, about)
-    except (KeyError, RuntimeError, ValueError, TypeError) as error:
-        raise DamagedFileError(f"{path}: does not fit the model ({error}).") from None
-    return about
-
-
-def _restore(trainer: Trainer, tensors: dict[str, torch.Tensor], about: dict[str, Any]) -> None:
-    state, device = trainer.state, trainer.inputs.device
-    trainer.model.load_state_dict(_under("model.", tensors))
-    state.phase, state.phase_start = int(about["phase"]), int(about["phase_start"])
-    trainer.optimizer = trainer.new_optimizer()
-    optimizer = trainer.optimizer.state_dict()
-    optimizer["state"] = {}
-    for key, value in _under("adam.", tensors).items():
-        number, name = key.split(".", 1)
-        optimizer["state"].setdefault(int(number), {})[name] = value
-    trainer.optimizer.load_state_dict(optimizer)
-    state.best_weights = {k: v.to(device) for k, v in _under("best.", tensors).items()}
-    state.mean_weights = {k: v.to(device) for k, v in _under("mean.", tensors).items()}
-    for name in _GROUPINGS:
-        setattr(state, name, Grouping(tensors[f"{name}.confusion"], tensors[f"{name}.group"]))
-    state.epoch, state.best_epoch = int(about["epoch"]), int(about["best_epoch"])
-    state.best_accuracy = float(about["best_accuracy"])
-
-
-def _under(prefix: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {
-        name.removeprefix(prefix): value
-        for name, value in tensors.items()
-        if name.startswith(prefix)
-    }
-
-
-PACKAGES = ("ncgnn", "torch", "torch_geometric", "numpy", "scipy", "numba")
-
-
-def environment() -> dict[str, Any]:
-    """Versions, machine and threads."""
-    import torch
-
-    from ncgnn._numba import thread_count
-
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "machine": platform.machine(),
-        "packages": {name: _version(name) for name in PACKAGES},
-        "code_sha256": _CODE_SHA256,
-        "torch_threads": torch.get_num_threads(),
-        "kernel_threads": thread_count(),
-        "cuda": torch.version.cuda,
-    }
-
-
-def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What has changed between two environments, in words."""
-    changed = [
-        f"{key}: {before.get(key)} then, {now.get(key)} now"
-        for key in now
-        if key != "packages" and before.get(key) != now.get(key)
-    ]
-    packages, stored = now["packages"], before.get("packages")
-    then: dict[str, Any] = stored if isinstance(stored, dict) else {}
-    changed += [
-        f"{name}: {then.get(name)} then, {packages[name]} now"
-        for name in packages
-        if then.get(name) != packages[name]
-    ]
-    return changed
-
-
-def continued_in(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """The environment in which a run began, with those in which it was continued."""
-    known = _continuations(before)
-    if now in known or not differences(before, now):
-        return before
-    return before | {"continued_in": [*known, now]}
-
-
-def code_versions(environment: dict[str, Any]) -> list[str]:
-    """Hashes of all source of this package that a run was trained by, the first one first."""
-    parts = [environment, *_continuations(environment)]
-    return list(dict.fromkeys(str(part["code_sha256"]) for part in parts if "code_sha256" in part))
-
-
-def _continuations(environment: dict[str, Any]) -> list[dict[str, Any]]:
-    stored = environment.get("continued_in")
-    parts = cast("list[Any]", stored) if isinstance(stored, list) else []
-    return [part for part in parts if isinstance(part, dict)]
-
-
-def _code_sha256() -> str:
-    """A hash of this package's source."""
-    root = Path(__file__).parent.parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(f"{path.relative_to(root).as_posix()} ".encode())
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
-
-
-#: Of the source as it was imported: workers are forked from a process that has done so, and the
-#: files may have changed when they begin.
-_CODE_SHA256 = _code_sha256()
-
-
-@cache
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
-CONFIG, ENVIRONMENT, SPLIT = "config.toml", "environment.json", "split.json"
-METRICS, CHECKPOINT, WEIGHTS = "metrics.jsonl", "checkpoint.safetensors", "weights.safetensors"
-RESULT, TIMING, DONE, GRAPH = "result.json", "timing.json", "done.json", "graph.npz"
-ERROR = "error.json"
-_NEEDED = (CONFIG, ENVIRONMENT, SPLIT, METRICS, WEIGHTS, RESULT, TIMING)
 
 
 class RunInUseError(InputError):
@@ -268,9 +72,9 @@ class RunFolder:
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 
-    def write_json(self, name: str, value: Any, *, durable: bool = False) -> None:
+    def write_json(self, name: str, value: dict[str, Any], *, durable: bool = False) -> None:
         """Write a JSON file atomically."""
-        text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+        text = json.dumps({"format": FORMAT, **value}, indent=2, allow_nan=False) + "\n"
         write_text(self / name, text, durable=durable)
 
     def read_json(self, name: str) -> dict[str, Any]:
@@ -281,7 +85,10 @@ class RunFolder:
             raise DamagedFileError(f"{self / name}: cannot be read ({error}).") from None
         if not isinstance(value, dict):
             raise DamagedFileError(f"{self / name}: does not hold a JSON object.")
-        return cast("dict[str, Any]", value)
+        found = cast("dict[str, Any]", value)
+        if (number := found.pop("format", None)) != FORMAT and name != SPLIT:
+            raise DamagedFileError(f"{self / name}: format must be {FORMAT}; got {number!r}.")
+        return found
 
     def write_config(self, config: RunConfig, *, durable: bool = False) -> None:
         """Write the configuration."""
@@ -289,15 +96,30 @@ class RunFolder:
 
     def read_config(self) -> RunConfig:
         """Read the configuration."""
-        return resolved(read_toml(self / CONFIG), str(self / CONFIG))
+        return resolve_config(read_config_file(self / CONFIG).tables, str(self / CONFIG))
 
     def write_error(self, error: str, *, wrong_input: bool, trace: str = "") -> None:
         """Keep what a run ended with, and whether its input was to blame."""
         self.write_json(ERROR, {"error": error, "input": wrong_input, "traceback": trace})
 
+    def write_history(self, records: Sequence[dict[str, Any]], *, durable: bool = False) -> None:
+        """Write one line per epoch."""
+        write_text(self / HISTORY, "".join(map(metrics_line, records)), durable=durable)
+
     def history(self) -> list[dict[str, Any]]:
-        """One record per epoch."""
-        return read_records(self / METRICS)
+        """One record per epoch, up to the first line that is not whole."""
+        records: list[dict[str, Any]] = []
+        if not (self / HISTORY).is_file():
+            return records
+        for line in (self / HISTORY).read_bytes().splitlines(keepends=True):
+            try:
+                record = json.loads(line)
+            except ValueError:
+                break
+            if not line.endswith(b"\n") or not isinstance(record, dict):
+                break
+            records.append(cast("dict[str, Any]", record))
+        return records
 
     def mark_done(self) -> None:
         """Write the completion marker with the checksums of all that the result rests on."""
@@ -366,17 +188,193 @@ class RunFolder:
             lock.release()
 
 
-def read_records(path: Path) -> list[dict[str, Any]]:
-    """Read JSON lines up to the first one that is not whole."""
-    records: list[dict[str, Any]] = []
-    if not path.is_file():
-        return records
-    for line in path.read_bytes().splitlines(keepends=True):
-        try:
-            record = json.loads(line)
-        except ValueError:
-            break
-        if not line.endswith(b"\n") or not isinstance(record, dict):
-            break
-        records.append(record)
-    return records
+def metrics_line(record: dict[str, Any]) -> str:
+    """One line of ``metrics.jsonl``."""
+    return json.dumps(record, allow_nan=False) + "\n"
+
+
+def write_tensors(
+    path: Path,
+    tensors: Mapping[str, torch.Tensor],
+    about: Mapping[str, Any],
+    *,
+    durable: bool = True,
+) -> None:
+    """Write tensors and a JSON record about them."""
+    plain = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    # One entry only: safetensors writes several in any order, and equal runs are equal files.
+    said = {"format": FORMAT, **about}
+    record = {"ncgnn": json.dumps({"about": said, "sha256": _digest(plain, said)})}
+    with atomic_write(path, durable=durable) as stream:
+        stream.write(save(plain, metadata=record))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Read what :func:`write_tensors` wrote.
+
+    Raises:
+        DamagedFileError: The file cannot be read, or its bytes have changed.
+    """
+    try:
+        with safe_open(path, framework="pt") as stored:
+            record: dict[str, str] = stored.metadata() or {}
+            tensors: dict[str, torch.Tensor] = {
+                name: stored.get_tensor(name)
+                for name in stored.keys()  # noqa: SIM118
+            }
+        about, stated = (json.loads(record["ncgnn"])[name] for name in ("about", "sha256"))
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise DamagedFileError(f"{path}: cannot be read ({error}).") from None
+    if _digest(tensors, about) != stated:
+        raise DamagedFileError(f"{path}: its bytes have changed since it was written.")
+    if about.get("format") != FORMAT:
+        raise DamagedFileError(f"{path}: format must be {FORMAT}; got {about.get('format')!r}.")
+    return tensors, about
+
+
+def _digest(tensors: Mapping[str, torch.Tensor], about: dict[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+    for name in sorted(tensors):
+        value = tensors[name]
+        digest.update(f"{name} {value.dtype} {list(value.shape)}\n".encode())
+        digest.update(value.view(-1).numpy().data if value.numel() else b"")
+    return digest.hexdigest()
+
+
+_GROUPINGS = ("grouping", "best_grouping")
+
+
+def save_checkpoint(path: Path, trainer: Trainer, about: dict[str, Any]) -> None:
+    """Write model, optimizer, groups, NC and early stopping.
+
+    Random states are not among them: every random number is a function of seed and epoch.
+    """
+    state = trainer.state
+    tensors = {f"model.{name}": value for name, value in trainer.model.state_dict().items()}
+    tensors |= {f"best.{name}": value for name, value in state.best_weights.items()}
+    tensors |= {f"mean.{name}": value for name, value in state.mean_weights.items()}
+    for number, moments in trainer.optimizer.state_dict()["state"].items():
+        tensors |= {f"adam.{number}.{name}": value for name, value in moments.items()}
+    for name in _GROUPINGS:
+        grouping: Grouping = getattr(state, name)
+        tensors[f"{name}.confusion"], tensors[f"{name}.group"] = grouping.confusion, grouping.group
+    numbers = {
+        "epoch": state.epoch,
+        "phase": state.phase,
+        "phase_start": state.phase_start,
+        "best_score": state.best_score,
+        "best_epoch": state.best_epoch,
+    }
+    write_tensors(path, tensors, numbers | about)
+
+
+def load_checkpoint(path: Path, trainer: Trainer) -> dict[str, Any]:
+    """Put a trainer into the state that a checkpoint holds, and return what is said about it."""
+    tensors, about = read_tensors(path)
+    try:
+        _restore(trainer, tensors, about)
+    except (KeyError, RuntimeError, ValueError, TypeError) as error:
+        raise DamagedFileError(f"{path}: does not fit the model ({error}).") from None
+    return about
+
+
+def _restore(trainer: Trainer, tensors: dict[str, torch.Tensor], about: dict[str, Any]) -> None:
+    state, device = trainer.state, trainer.inputs.device
+    trainer.model.load_state_dict(weights_under("model.", tensors))
+    state.phase, state.phase_start = int(about["phase"]), int(about["phase_start"])
+    trainer.optimizer = trainer.new_optimizer()
+    optimizer = trainer.optimizer.state_dict()
+    optimizer["state"] = {}
+    for key, value in weights_under("adam.", tensors).items():
+        number, name = key.split(".", 1)
+        optimizer["state"].setdefault(int(number), {})[name] = value
+    trainer.optimizer.load_state_dict(optimizer)
+    state.best_weights = {k: v.to(device) for k, v in weights_under("best.", tensors).items()}
+    state.mean_weights = {k: v.to(device) for k, v in weights_under("mean.", tensors).items()}
+    for name in _GROUPINGS:
+        setattr(state, name, Grouping(tensors[f"{name}.confusion"], tensors[f"{name}.group"]))
+    state.epoch, state.best_epoch = int(about["epoch"]), int(about["best_epoch"])
+    state.best_score = float(about["best_score"])
+
+
+def weights_under(prefix: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Those tensors whose names begin with a prefix, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }
+
+
+def environment() -> dict[str, Any]:
+    """Versions, machine and threads."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "code_sha256": _CODE_SHA256,
+        "torch_threads": torch.get_num_threads(),
+        "kernel_threads": thread_count(),
+        "cuda": torch.version.cuda,
+    }
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What has changed between two environments, in words."""
+    changed = [
+        f"{key}: {before.get(key)} then, {now.get(key)} now"
+        for key in now
+        if key != "packages" and before.get(key) != now.get(key)
+    ]
+    packages, stored = now["packages"], before.get("packages")
+    then: dict[str, Any] = stored if isinstance(stored, dict) else {}
+    changed += [
+        f"{name}: {then.get(name)} then, {packages[name]} now"
+        for name in packages
+        if then.get(name) != packages[name]
+    ]
+    return changed
+
+
+def continue_environment(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """The environment in which a run began, with those in which it was continued."""
+    known = _continuations(before)
+    if now in known or not differences(before, now):
+        return before
+    return before | {"continued_in": [*known, now]}
+
+
+def code_versions(environment: dict[str, Any]) -> list[str]:
+    """Hashes of all source of this package that a run was trained by, the first one first."""
+    parts = [environment, *_continuations(environment)]
+    return list(dict.fromkeys(str(part["code_sha256"]) for part in parts if "code_sha256" in part))
+
+
+def _continuations(environment: dict[str, Any]) -> list[dict[str, Any]]:
+    stored = environment.get("continued_in")
+    parts = cast("list[Any]", stored) if isinstance(stored, list) else []
+    return [part for part in parts if isinstance(part, dict)]
+
+
+def _code_sha256() -> str:
+    """A hash of this package's source."""
+    root = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root).as_posix()} ".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+#: Of the source as it was imported: workers are forked from a process that has done so, and the
+#: files may have changed when they begin.
+_CODE_SHA256 = _code_sha256()
+
+
+@cache
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

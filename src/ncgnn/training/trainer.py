@@ -1,39 +1,30 @@
-"""Algorithm 1 of "Clarify Confused Nodes via Separated Learning", from top to bottom.
+"""Algorithm 1 of "Clarify Confused Nodes via Separated Learning".
 
 Neighborhood Confusion starts at 0, so that every node is in the low group. Each epoch takes one
-step on the training nodes and validates. Whenever validation accuracy reaches a new high, the
-model's predictions become pseudo-labels of all nodes, NC is counted among them, and the groups
-follow from it. Training ends after ``epochs`` epochs, or after ``patience`` epochs without a new
-high. What counts is the model of the best epoch together with the groups in force in that epoch.
-The first epoch always is a new high, also with an accuracy of 0, which the paper's comparison with
-0 would not call one.
+step on the training nodes and validates. Whenever the validation score (by default accuracy)
+reaches a new high, the model's predictions become pseudo-labels of all nodes, NC is counted among
+them, and the groups follow from it. Training ends after ``epochs`` epochs, or after ``patience``
+epochs without a new high. The result is the model of the best epoch together with the groups in
+force in that epoch. The first epoch always is a new high, even with an accuracy of 0, which the
+paper's comparison with 0 would not call one.
 
 A model without groups is trained by the same loop; nothing is regrouped then. A model may declare
 groups of parameters, a further loss and stages of training, see :class:`ncgnn.nn.Model`.
 
-Every pass computes the logits of those nodes alone that it needs: of training nodes for the loss
-(so that training accuracy is with dropout, before the step), of validation nodes for validation,
-and of all nodes only on a new high. With ``averaging``, validation, pseudo-labels and what is kept
-are those of a running mean of the weights.
-
-What training knows between two epochs.
-
-A running mean of the weights, by which a model is judged instead of by its latest step.
-
-Torch's Adam, without the compiler that it imports.
-
-Answers for nodes whose classes have other shares than those of the training nodes.
-
-Whether a graph and a split can train anything at all.
+Every pass computes the logits of only those nodes that it needs: of training nodes for the loss
+(so training accuracy is with dropout, before the step), of validation nodes for validation, and of
+all nodes on a new high. With ``averaging``, a running mean of the weights is what is validated,
+regroups the nodes and is kept.
 """
 
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from inspect import unwrap
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -43,6 +34,7 @@ from torch.nn.functional import cross_entropy
 from ncgnn.data import make_split
 from ncgnn.errors import InputError, NcgnnError
 from ncgnn.nn import DropoutKey, Grouper, Grouping, check_features
+from ncgnn.training.evaluation import check_metric, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -51,8 +43,17 @@ if TYPE_CHECKING:
 
     from ncgnn.data import Split
     from ncgnn.graph import Graph
-    from ncgnn.nn import GraphInputs, Model
-    from ncgnn.training.config import TrainingConfig
+    from ncgnn.nn import GraphInputs, GroupingRule, Model
+    from ncgnn.training.config import ClassShares, TrainingConfig
+
+Record = dict[str, Any]
+
+# Where torch's own random numbers are drawn; models count their places of dropout from 0.
+_STEP_PLACE, _PHASE_PLACE = 1 << 16, (1 << 16) + 1
+
+
+class TrainingError(NcgnnError):
+    """Training cannot go on."""
 
 
 @dataclass
@@ -63,7 +64,7 @@ class State:
         epoch: Number of epochs done.
         phase: Number of the stage of training; -1 before the first one has begun.
         phase_start: The epoch with which the stage began.
-        best_accuracy: Highest validation accuracy so far, of the stage or of what it must beat.
+        best_score: Highest validation score so far, of the stage or of what it must beat.
         best_epoch: The epoch that reached it first.
         grouping: NC and groups in force.
         best_grouping: NC and groups in force in the best epoch.
@@ -74,7 +75,7 @@ class State:
     epoch: int = 0
     phase: int = -1
     phase_start: int = 0
-    best_accuracy: float = -1.0
+    best_score: float = -1.0
     best_epoch: int = -1
     grouping: Grouping = field(default_factory=lambda: Grouping.start(0))
     best_grouping: Grouping = field(default_factory=lambda: Grouping.start(0))
@@ -82,89 +83,265 @@ class State:
     mean_weights: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
 
 
-def copied(
-    weights: Mapping[str, torch.Tensor], into: Mapping[str, torch.Tensor]
-) -> Mapping[str, torch.Tensor]:
-    """A copy of the weights, in the memory of the previous one if there is one."""
-    if not into:
-        return {name: value.detach().clone() for name, value in weights.items()}
-    for name, value in weights.items():
-        into[name].copy_(value)
-    return into
-
-
-def averaged_step(
-    mean: Mapping[str, torch.Tensor], model: nn.Module, decay: float, steps: int
-) -> Mapping[str, torch.Tensor]:
-    r"""The running mean of a model's weights after one more step.
-
-    .. math::
-
-        \bar θ ← d \bar θ + (1 - d) θ, \qquad d = \min(\text{decay}, (1 + t) / (10 + t))
-
-    as an exponential moving average (Polyak and Juditsky, SIAM Journal on Control and Optimization
-    30, 1992, average the same steps with equal weights) whose memory grows with the number of steps
-    t, so that the first weights, which are random, are soon forgotten. Running statistics of batch
-    normalisation are averaged as well; counters are copied.
+class Trainer:
+    """Trains one model on one split of one graph.
 
     Args:
-        mean: The mean so far, changed in place; empty before the first step.
-        model: The weights after the step.
-        decay: Share that the mean keeps of itself in the long run.
-        steps: Number of steps before this one.
+        model: The model; ``model.rule`` says how nodes are grouped, None means not at all.
+        inputs: The graph.
+        split: Training, validation and test nodes.
+        config: Learning rate, epochs, patience, seed, metric.
     """
-    now = model.state_dict()
-    if not mean:
-        return copied(now, {})
-    kept = min(decay, (1 + steps) / (10 + steps))
-    for name, value in now.items():
-        if value.is_floating_point():
-            mean[name].lerp_(value, 1 - kept)
+
+    optimizer: EagerAdam
+
+    def __init__(
+        self, model: Model, inputs: GraphInputs, split: Split, config: TrainingConfig
+    ) -> None:
+        check_trainable(inputs.graph, split)
+        check_metric(config.metric, inputs.graph.labels[split.val])
+        self.model, self.inputs, self.split, self.config = model, inputs, split, config
+        self.train, self.val, self.test = (
+            torch.from_numpy(part.copy()).to(inputs.device)
+            for part in (split.train, split.val, split.test)
+        )
+        self.correction = ShareCorrection.of(config.class_shares, inputs, split)
+        self.phases = model.phases(config.epochs, config.patience)
+        if not self.phases:
+            raise InputError("the model's phases() must give at least one stage; it gave none.")
+        self.rule = model.rule
+        start = Grouping.start(inputs.num_nodes)
+        self.state = State(grouping=start, best_grouping=start)
+
+    def run(
+        self, after_epoch: Callable[[Record], None] | None = None, *, keeps_weights: bool = False
+    ) -> State:
+        """Train until the end, from wherever the state is; torch's random state stays as it was.
+
+        Args:
+            after_epoch: Called with the record of every epoch, when the state is up to date.
+            keeps_weights: Promise that ``after_epoch`` does not change the model, so that products
+                of an evaluation can be used again in the training pass after it.
+        """
+        devices = [self.inputs.device] if self.inputs.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            # Changes of weights are counted in _step.
+            self.model.share_products(after_epoch is None or keeps_weights)
+            try:
+                while not self.finished:
+                    record = self.epoch()
+                    if after_epoch is not None:
+                        after_epoch(record)
+            finally:
+                self.model.share_products(False)
+        self.model.load_state_dict(self.state.best_weights)
+        return self.state
+
+    @property
+    def finished(self) -> bool:
+        """Whether all epochs of the last stage are done, or patience has run out."""
+        return self.state.phase == len(self.phases) - 1 and self._phase_is_over()
+
+    def epoch(self) -> Record:
+        """One training step, one validation, and new groups if validation reached a new high."""
+        state = self.state
+        if state.phase < 0 or self._phase_is_over():
+            self._begin_phase()
+        record: Record = {"epoch": state.epoch}
+        self._step(record)
+        mean = state.mean_weights
+        with weights_in_force(self.model, mean) if mean else nullcontext():
+            logits = self._validate(record)
+            if record[f"val_{self.config.metric}"] > state.best_score:
+                self._keep_best(record, logits)
+        state.epoch += 1
+        return record
+
+    def _step(self, record: Record) -> None:
+        """One step of Adam on the cross-entropy of the training nodes."""
+        state, labels = self.state, self.inputs.labels.index_select(0, self.train)
+        key = DropoutKey(self.config.seed, state.epoch)
+        self._seed_torch(key.at(_STEP_PLACE))
+        self.model.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        group = state.grouping.group.to(self.inputs.device)
+        logits = self.model(self.inputs, group, key, self.train)
+        loss = cross_entropy(logits, labels)
+        extra = self.model.extra_loss(self.train, labels)
+        loss = loss if extra is None else loss + extra
+        loss.backward()
+        self.optimizer.step()
+        increment_version(list(self.model.parameters()))
+        record["loss"], record["train_accuracy"] = float(loss.detach()), _accuracy(logits, labels)
+        if not math.isfinite(record["loss"]):
+            raise self._divergence(f"the loss is {record['loss']}")
+        if decay := self.config.averaging:
+            steps = state.epoch - state.phase_start
+            state.mean_weights = averaged_step(state.mean_weights, self.model, decay, steps)
+
+    def _validate(self, record: Record) -> torch.Tensor | None:
+        """Score the validation nodes; returns the logits of all nodes if they were computed."""
+        state, labels = self.state, self.inputs.labels.index_select(0, self.val)
+        everyone = self.logits(state.grouping) if self.model.computes_all else None
+        if everyone is None:
+            logits = self.logits(state.grouping, self.val)
         else:
-            mean[name].copy_(value)
-    return mean
+            logits = everyone.index_select(0, self.val)
+        loss = float(cross_entropy(logits, labels))
+        record["val_accuracy"] = _accuracy(logits, labels)
+        record["val_loss"] = loss if math.isfinite(loss) else None
+        if self.config.metric != "accuracy":
+            value = score(self.config.metric, logits, labels)
+            if value is None:
+                raise self._divergence("the logits are not finite")
+            record[f"val_{self.config.metric}"] = value
+        if len(self.phases) > 1:
+            record["phase"] = self.phases[state.phase].name
+        record["test_accuracy"] = None  # measured in epochs with a new high only
+        if self.rule is not None:
+            self._describe_groups(record, self.rule)
+        return everyone
+
+    def _keep_best(self, record: Record, logits: torch.Tensor | None) -> None:
+        """Keep weights and groups of a new high, and regroup the nodes by their pseudo-labels."""
+        state = self.state
+        logits = self.logits(state.grouping) if logits is None else logits
+        if not logits.isfinite().all():
+            raise self._divergence("the logits are not finite")
+        if len(self.test):
+            labels = self.inputs.labels.index_select(0, self.test)
+            record["test_accuracy"] = _accuracy(logits[self.test], labels)
+            if (metric := self.config.metric) != "accuracy":
+                record[f"test_{metric}"] = score(metric, logits[self.test], labels)
+        state.best_score, state.best_epoch = record[f"val_{self.config.metric}"], state.epoch
+        state.best_grouping = state.grouping
+        state.best_weights = copy_weights(self.model.state_dict(), state.best_weights)
+        if self.rule is not None:
+            pseudo_labels = logits.argmax(1)
+            if self.rule.known_labels:
+                pseudo_labels[self.train] = self.inputs.labels[self.train]
+            state.grouping = self.grouper(pseudo_labels)
+
+    def logits(self, grouping: Grouping, nodes: torch.Tensor | None = None) -> torch.Tensor:
+        """Logits of the given nodes, or of all, with the given groups and without dropout."""
+        return predict(self.model, self.inputs, grouping, self.correction, nodes)
+
+    @cached_property
+    def grouper(self) -> Callable[[torch.Tensor], Grouping]:
+        """Groups the nodes by the model's rule."""
+        if self.rule is None:
+            raise InputError("the model does not group nodes; model.rule must be a GroupingRule.")
+        return Grouper(self.inputs.graph, self.rule, self.inputs.num_classes)
+
+    def new_optimizer(self) -> EagerAdam:
+        """Adam as a stage of training begins with it."""
+        return EagerAdam(
+            self.model.parameter_groups(self.config.weight_decay),
+            lr=self.config.learning_rate,
+            fused=self.inputs.device.type in ("cpu", "cuda"),
+        )
+
+    def _phase_is_over(self) -> bool:
+        state = self.state
+        phase, done = self.phases[state.phase], state.epoch - state.phase_start
+        waited = state.epoch - 1 - max(state.best_epoch, state.phase_start - 1)
+        return done >= phase.epochs or (done > 0 and waited >= phase.patience)
+
+    def _begin_phase(self) -> None:
+        """Go on to the next stage, from the best weights of the one before."""
+        state = self.state
+        if state.phase >= 0 and self.phases[state.phase].keeps_best:
+            self.model.load_state_dict(state.best_weights)
+        state.phase, state.phase_start = state.phase + 1, state.epoch
+        if not self.phases[state.phase].beats_earlier:
+            state.best_score, state.best_epoch, state.best_weights = -1.0, -1, {}
+        state.mean_weights = {}
+        labels = self.inputs.labels.index_select(0, self.train)
+        self._seed_torch(DropoutKey(self.config.seed, state.epoch).at(_PHASE_PLACE))
+        self.model.eval()
+        self.model.begin_phase(state.phase, self.inputs, self.train, labels)
+        increment_version(list(self.model.parameters()))
+        self.optimizer = self.new_optimizer()
+
+    def _seed_torch(self, key: int) -> None:
+        """Seed torch for layers that draw numbers themselves, so that resumed runs repeat them."""
+        if self.inputs.device.type == "cpu":
+            torch.default_generator.manual_seed(key >> 1)  # without touching every other device
+        else:
+            torch.manual_seed(key >> 1)
+
+    def _describe_groups(self, record: Record, rule: GroupingRule) -> None:
+        """Record the mean NC and the sizes of the groups in force, and α of every group."""
+        grouping = self.state.grouping
+        sizes = torch.bincount(grouping.group, minlength=len(rule.thresholds) + 1)
+        record["mean_nc"] = float(grouping.confusion.mean())
+        record["group_sizes"] = sizes.tolist()
+        if (alpha := self.model.channel_alpha) is not None:
+            record["alpha"] = [float(a) for a in alpha.detach()]
+            if not all(map(math.isfinite, record["alpha"])):
+                raise self._divergence("the weights are not finite")
+
+    def _divergence(self, what: str) -> TrainingError:
+        return TrainingError(
+            f"{what} in epoch {self.state.epoch}; lower learning_rate, or look for huge values in "
+            "the features."
+        )
 
 
-@contextmanager
-def weights_in_force(model: nn.Module, weights: Mapping[str, torch.Tensor]) -> Generator[None]:
-    """Give a model other weights for a while, without copies; none means its own.
+@torch.no_grad()
+def predict(
+    model: Model,
+    inputs: GraphInputs,
+    grouping: Grouping,
+    correction: ShareCorrection | None = None,
+    nodes: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Logits of the given nodes, or of all, without dropout."""
+    model.eval()
+    logits = model(inputs, grouping.group.to(inputs.device), None, nodes)
+    return logits if correction is None else correction(logits, nodes)
 
-    The optimiser's tensors stay the same ones, and so do gradients.
+
+def _accuracy(logits: torch.Tensor, labels: torch.Tensor) -> float:
+    return int((logits.argmax(1) == labels).sum()) / len(labels)
+
+
+def check_trainable(graph: Graph, split: Split) -> None:
+    """Refuse what no model could be trained with.
+
+    Raises:
+        InputError: Features, classes, training or validation nodes, or their labels are missing.
     """
-    _swap(model, weights)
+    check_features(graph)
+    if not len(split.train) or not len(split.val):
+        raise InputError("training needs training and validation nodes; the split lacks them.")
+    nodes = np.concatenate([split.train, split.val, split.test])
+    if nodes.max() >= graph.num_nodes:
+        raise InputError("split: it holds nodes that the graph does not have.")
+    if graph.labels[nodes].min() < 0:
+        raise InputError("the split holds unlabelled nodes.")
+    if graph.num_classes < 2:
+        raise InputError("the graph has one class only; there is nothing to classify.")
+
+
+def trainable_split(graph: Graph, dataset: str, family: str, seed: int) -> Split:
+    """A split to train with.
+
+    Args:
+        graph: The graph.
+        dataset: Its name, which begins an error.
+        family: Split family.
+        seed: Seed of the split.
+
+    Raises:
+        InputError: The graph cannot be split so, or nothing can be trained with it.
+    """
     try:
-        yield
-    finally:
-        _swap(model, weights)
-
-
-def _swap(model: nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
-    if not weights:
-        return
-    # A tensor that a model holds under two names is one tensor.
-    own = {id(value): (name, value) for name, value in model.state_dict(keep_vars=True).items()}
-    for name, value in own.values():
-        other = weights[name]
-        value.data, other.data = other.data, value.data
-    increment_version([value for _, value in own.values()])  # products that were kept are stale
-
-
-class EagerAdam(torch.optim.Adam):
-    """Torch's Adam where nothing is compiled: the same numbers, without ``import torch._dynamo``.
-
-    Torch wraps four of its methods for ``torch.compile``, and the wrappers import all of the
-    compiler on first use, which takes as long as importing torch. These are the same methods
-    without their wrappers.
-    """
-
-    add_param_group: Any = unwrap(torch.optim.Adam.add_param_group)
-    zero_grad: Any = unwrap(torch.optim.Adam.zero_grad)
-    state_dict: Any = unwrap(torch.optim.Adam.state_dict)
-    load_state_dict: Any = unwrap(torch.optim.Adam.load_state_dict)
-    step: Any = torch.no_grad()(unwrap(torch.optim.Adam.step))
-
-
-ClassShares = Literal["train", "val"]
+        split = make_split(graph, family, seed, warn=False)
+        check_trainable(graph, split)
+    except InputError as error:
+        raise InputError(f"{dataset}: {error}") from None
+    return split
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,12 +368,13 @@ class ShareCorrection:
     outside: torch.Tensor
 
     @classmethod
-    def of(
-        cls, shares: ClassShares, inputs: GraphInputs, train: torch.Tensor, val: torch.Tensor
-    ) -> ShareCorrection | None:
+    def of(cls, shares: ClassShares, inputs: GraphInputs, split: Split) -> ShareCorrection | None:
         """The correction for a split; None where the shares of training nodes are wanted."""
         if shares == "train":
             return None
+        train, val = (
+            torch.from_numpy(part.copy()).to(inputs.device) for part in (split.train, split.val)
+        )
         offsets = _log_shares(inputs, val) - _log_shares(inputs, train)
         outside = torch.ones(inputs.num_nodes, 1, dtype=inputs.dtype, device=inputs.device)
         outside[train] = 0
@@ -214,265 +392,81 @@ def _log_shares(inputs: GraphInputs, nodes: torch.Tensor) -> torch.Tensor:
     return counts.log() - counts.sum().log()
 
 
-def check_trainable(graph: Graph, split: Split) -> None:
-    """Complain of what no model could be trained with.
+def averaged_step(
+    mean: Mapping[str, torch.Tensor], model: nn.Module, decay: float, steps: int
+) -> Mapping[str, torch.Tensor]:
+    r"""The running mean of a model's weights after one more step.
 
-    Raises:
-        InputError: Features, classes, training or validation nodes, or labels of theirs are
-            missing.
-    """
-    check_features(graph)
-    if not len(split.train) or not len(split.val):
-        raise InputError("training needs training and validation nodes; the split lacks them.")
-    if graph.labels[np.concatenate([split.train, split.val, split.test])].min() < 0:
-        raise InputError("the split holds unlabelled nodes.")
-    if graph.num_classes < 2:
-        raise InputError("the graph has one class only; there is nothing to classify.")
+    .. math::
 
+        \bar θ ← d \bar θ + (1 - d) θ, \qquad d = \min(\text{decay}, (1 + t) / (10 + t))
 
-def trainable_split(graph: Graph, dataset: str, family: str, seed: int) -> Split:
-    """A split to train with.
+    as an exponential moving average (Polyak and Juditsky, SIAM Journal on Control and Optimization
+    30, 1992, average the same steps with equal weights) whose memory grows with the number of steps
+    t, so that the first weights, which are random, are soon forgotten. Running statistics of batch
+    normalization are averaged as well; counters are copied.
 
     Args:
-        graph: The graph.
-        dataset: Its name, which begins an error.
-        family: Split family.
-        seed: Of the split.
-
-    Raises:
-        InputError: The graph cannot be split so, or nothing can be trained with it.
+        mean: The mean so far, changed in place; empty before the first step.
+        model: The weights after the step.
+        decay: Share that the mean keeps of itself in the long run.
+        steps: Number of steps before this one.
     """
+    now = model.state_dict()
+    if not mean:
+        return copy_weights(now, {})
+    kept = min(decay, (1 + steps) / (10 + steps))
+    for name, value in now.items():
+        if value.is_floating_point():
+            mean[name].lerp_(value, 1 - kept)
+        else:
+            mean[name].copy_(value)
+    return mean
+
+
+def copy_weights(
+    weights: Mapping[str, torch.Tensor], into: Mapping[str, torch.Tensor]
+) -> Mapping[str, torch.Tensor]:
+    """Copy weights, into the memory of the previous copy if there is one."""
+    if not into:
+        return {name: value.detach().clone() for name, value in weights.items()}
+    for name, value in weights.items():
+        into[name].copy_(value)
+    return into
+
+
+@contextmanager
+def weights_in_force(model: nn.Module, weights: Mapping[str, torch.Tensor]) -> Generator[None]:
+    """Give a model other weights for a while, without copies.
+
+    The optimizer's tensors stay the same ones, and so do gradients.
+    """
+    _swap(model, weights)
     try:
-        split = make_split(graph, family, seed, warn=False)
-        check_trainable(graph, split)
-    except InputError as error:
-        raise InputError(f"{dataset}: {error}") from None
-    return split
+        yield
+    finally:
+        _swap(model, weights)
 
 
-Record = dict[str, Any]
+def _swap(model: nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
+    # A tensor that a model holds under two names is one tensor.
+    own = {id(value): (name, value) for name, value in model.state_dict(keep_vars=True).items()}
+    for name, value in own.values():
+        other = weights[name]
+        value.data, other.data = other.data, value.data
+    increment_version([value for _, value in own.values()])  # products that were kept are stale
 
-# The places of torch's own random numbers; models count their places from 0.
-_TORCH_PLACE, _PHASE_PLACE = 1 << 16, (1 << 16) + 1
 
+class EagerAdam(torch.optim.Adam):
+    """Torch's Adam where nothing is compiled: the same numbers, without ``import torch._dynamo``.
 
-class TrainingError(NcgnnError):
-    """Training cannot go on."""
-
-
-class Trainer:
-    """Trains one model on one split of one graph.
-
-    Args:
-        model: The model; ``model.rule`` says how nodes are grouped, None means not at all.
-        inputs: The graph.
-        split: Training, validation and test nodes.
-        config: Learning rate, epochs, patience, seed.
+    Torch wraps four of its methods for ``torch.compile``, and the wrappers import all of the
+    compiler on first use, which takes as long as importing torch. These are the same methods
+    without their wrappers.
     """
 
-    def __init__(
-        self, model: Model, inputs: GraphInputs, split: Split, config: TrainingConfig
-    ) -> None:
-        check_trainable(inputs.graph, split)
-        self.model, self.inputs, self.config = model, inputs, config
-        self.train, self.val, self.test = (
-            torch.from_numpy(part.copy()).to(inputs.device)
-            for part in (split.train, split.val, split.test)
-        )
-        self.correction = ShareCorrection.of(config.class_shares, inputs, self.train, self.val)
-        self.phases = model.phases(config.epochs, config.patience)
-        if not self.phases:
-            raise InputError("the model's phases() must give at least one stage; it gave none.")
-        self.optimizer = self.new_optimizer()
-        self.grouper = None
-        self.rule = model.rule
-        if self.rule is not None:
-            self.grouper = Grouper(inputs.graph, self.rule, inputs.num_classes)
-        start = Grouping.start(inputs.num_nodes)
-        self.state = State(grouping=start, best_grouping=start)
-
-    def run(
-        self, after_epoch: Callable[[Record], None] | None = None, *, keeps_weights: bool = False
-    ) -> State:
-        """Train until the end, from wherever the state is; torch's random state stays as it was.
-
-        Args:
-            after_epoch: Called with the record of every epoch, when the state is up to date.
-            keeps_weights: Promise that ``after_epoch`` does not change the model, so that products
-                of an evaluation can be used again in the training pass after it.
-        """
-        devices = [self.inputs.device] if self.inputs.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
-            self._run(after_epoch, share=after_epoch is None or keeps_weights)
-        self.model.load_state_dict(self.state.best_weights)
-        return self.state
-
-    def _run(self, after_epoch: Callable[[Record], None] | None, *, share: bool) -> None:
-        self.model.share_products(share)  # the weights' changes are counted in _step
-        try:
-            while not self.finished:
-                record = self.epoch()
-                if after_epoch is not None:
-                    after_epoch(record)
-        finally:
-            self.model.share_products(False)
-
-    def new_optimizer(self) -> EagerAdam:
-        """Adam as a stage of training begins with it."""
-        config = self.config
-        return EagerAdam(
-            self.model.parameter_groups(config.weight_decay),
-            lr=config.learning_rate,
-            fused=self.inputs.device.type in ("cpu", "cuda"),
-        )
-
-    @property
-    def finished(self) -> bool:
-        """Whether all epochs of the last stage are done, or patience has run out."""
-        return self.state.phase == len(self.phases) - 1 and self._phase_is_over
-
-    @property
-    def _phase_is_over(self) -> bool:
-        state = self.state
-        phase, done = self.phases[state.phase], state.epoch - state.phase_start
-        waited = state.epoch - 1 - max(state.best_epoch, state.phase_start - 1)
-        return done >= phase.epochs or (done > 0 and waited >= phase.patience)
-
-    def _begin_phase(self) -> None:
-        """Go on to the next stage, from the best weights of the one before."""
-        state = self.state
-        if state.phase >= 0 and self.phases[state.phase].keeps_best:
-            self.model.load_state_dict(state.best_weights)
-        state.phase, state.phase_start = state.phase + 1, state.epoch
-        if not self.phases[state.phase].beats_earlier:
-            state.best_accuracy, state.best_epoch, state.best_weights = -1.0, -1, {}
-        state.mean_weights = {}
-        labels = self.inputs.labels.index_select(0, self.train)
-        self._seed_torch(_PHASE_PLACE)
-        self.model.eval()
-        self.model.begin_phase(state.phase, self.inputs, self.train, labels)
-        increment_version(list(self.model.parameters()))
-        self.optimizer = self.new_optimizer()
-
-    def epoch(self) -> Record:
-        """One training step, one validation, and new groups if validation reached a new high."""
-        state = self.state
-        if state.phase < 0 or self._phase_is_over:
-            self._begin_phase()
-        record: Record = {"epoch": state.epoch, **self._step()}
-        with weights_in_force(self.model, state.mean_weights):
-            self._judge(record)
-        state.epoch += 1
-        return record
-
-    def _judge(self, record: Record) -> None:
-        """Validate, and keep the weights and regroup the nodes on a new high."""
-        state = self.state
-        everyone = self.logits(state.grouping) if self.model.computes_all else None
-        if everyone is None:
-            record |= self._validation(self.logits(state.grouping, self.val))
-        else:
-            record |= self._validation(everyone.index_select(0, self.val))
-        if len(self.phases) > 1:
-            record["phase"] = self.phases[state.phase].name
-        record["test_accuracy"] = None  # looked at where the model is, and nowhere else
-        if self.grouper is not None:
-            record |= self._groups_in_force()
-        if record["val_accuracy"] > state.best_accuracy:
-            logits = self.logits(state.grouping) if everyone is None else everyone
-            self._require_finite(bool(logits.isfinite().all()), "the logits are not finite")
-            if len(self.test):
-                record["test_accuracy"] = self._share_right(logits[self.test], self.test)
-            state.best_accuracy, state.best_epoch = record["val_accuracy"], state.epoch
-            state.best_grouping = state.grouping
-            state.best_weights = copied(self.model.state_dict(), state.best_weights)
-            if self.grouper is not None:
-                state.grouping = self.grouper(self._pseudo_labels(logits))
-
-    def _step(self) -> Record:
-        """One step of Adam on the cross-entropy of the training nodes."""
-        key = self._seed_torch(_TORCH_PLACE)
-        self.model.train()
-        self.optimizer.zero_grad(set_to_none=True)
-        logits = self.model(self.inputs, self._group(self.state.grouping), key, self.train)
-        labels = self.inputs.labels.index_select(0, self.train)
-        loss = cross_entropy(logits, labels)
-        extra = self.model.extra_loss(self.train, labels)
-        loss = loss if extra is None else loss + extra
-        loss.backward()
-        self.optimizer.step()
-        increment_version(list(self.model.parameters()))
-        value = float(loss.detach())
-        self._require_finite(math.isfinite(value), f"the loss is {value}")
-        self._average()
-        return {"loss": value, "train_accuracy": self._share_right(logits, self.train)}
-
-    def _average(self) -> None:
-        state, decay = self.state, self.config.averaging
-        if decay:
-            steps = state.epoch - state.phase_start
-            state.mean_weights = averaged_step(state.mean_weights, self.model, decay, steps)
-
-    def _seed_torch(self, place: int) -> DropoutKey:
-        """Seed torch for layers that draw numbers themselves, so that resumed runs repeat them."""
-        key = DropoutKey(self.config.seed, self.state.epoch)
-        seed = key.at(place) >> 1
-        if self.inputs.device.type == "cpu":
-            torch.default_generator.manual_seed(seed)  # without a look at every other device
-        else:
-            torch.manual_seed(seed)
-        return key
-
-    def _validation(self, logits: torch.Tensor) -> Record:
-        """Accuracy and loss of the validation nodes."""
-        loss = cross_entropy(logits, self.inputs.labels.index_select(0, self.val))
-        value = float(loss)
-        return {
-            "val_accuracy": self._share_right(logits, self.val),
-            "val_loss": value if math.isfinite(value) else None,
-        }
-
-    @torch.no_grad()
-    def logits(self, grouping: Grouping, nodes: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits of the given nodes, or of all, with the given groups and without dropout."""
-        self.model.eval()
-        logits = self.model(self.inputs, self._group(grouping), None, nodes)
-        return logits if self.correction is None else self.correction(logits, nodes)
-
-    def _group(self, grouping: Grouping) -> torch.Tensor:
-        return grouping.group.to(self.inputs.device)
-
-    def _pseudo_labels(self, logits: torch.Tensor) -> torch.Tensor:
-        """Predictions of all nodes; labels of training nodes where the rule wants them."""
-        labels = logits.argmax(1)
-        if self.rule is not None and self.rule.known_labels:
-            labels[self.train] = self.inputs.labels[self.train]
-        return labels
-
-    def _groups_in_force(self) -> Record:
-        grouping, thresholds = (
-            self.state.grouping,
-            () if self.rule is None else self.rule.thresholds,
-        )
-        sizes = torch.bincount(grouping.group, minlength=len(thresholds) + 1)
-        record: Record = {
-            "mean_nc": float(grouping.confusion.mean()),
-            "group_sizes": sizes.tolist(),
-        }
-        alpha = self.model.channel_alpha
-        if alpha is not None:
-            record["alpha"] = [float(a) for a in alpha.detach()]
-            finite = all(math.isfinite(a) for a in record["alpha"])
-            self._require_finite(finite, "the weights are not finite")
-        return record
-
-    def _require_finite(self, holds: bool, what: str) -> None:
-        if not holds:
-            raise TrainingError(
-                f"{what} in epoch {self.state.epoch}; lower learning_rate, or look for huge values "
-                "in the features."
-            )
-
-    def _share_right(self, logits: torch.Tensor, nodes: torch.Tensor) -> float:
-        right = logits.argmax(1) == self.inputs.labels.index_select(0, nodes)
-        return int(right.sum()) / len(nodes)
+    add_param_group: Any = unwrap(torch.optim.Adam.add_param_group)
+    zero_grad: Any = unwrap(torch.optim.Adam.zero_grad)
+    state_dict: Any = unwrap(torch.optim.Adam.state_dict)
+    load_state_dict: Any = unwrap(torch.optim.Adam.load_state_dict)
+    step: Any = torch.no_grad()(unwrap(torch.optim.Adam.step))

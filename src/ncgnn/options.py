@@ -1,4 +1,4 @@
-"""What all typed options have in common."""
+"""Typed options, shared by Python, TOML and the command line."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from typing import Any, get_args
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
 
-class Typed(BaseModel):
-    """Options that cannot be changed, know no other names and take nothing for a number but one.
+class Options(BaseModel):
+    """Immutable options, described by the docstrings of their fields.
 
-    Where an option may have no value, the word ``none`` says so, as TOML has no other way.
+    Unknown names are rejected, and so is whatever is not a number where one is expected. Where an
+    option may have no value, the word ``none`` says so, as TOML has no other way.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True
+    )
 
     @field_validator("*", mode="before")
     @classmethod
-    def _meant(cls, value: Any, info: ValidationInfo) -> Any:
+    def _reject_non_numbers(cls, value: Any, info: ValidationInfo) -> Any:
         kinds = _plain_types(cls.model_fields[str(info.field_name)].annotation)
         if NoneType in kinds and isinstance(value, str) and value == "none":
             return None

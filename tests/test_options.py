@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, ValidationError
 
-from ncgnn._typed import Typed
 from ncgnn.errors import InputError
+from ncgnn.options import Options
 from ncgnn.training import make_config
 
 
-class Some(Typed):
+class Some(Options):
     width: Annotated[int, Field(ge=1)] = 1
     rate: float | None = None
     rates: tuple[Annotated[float, Field(ge=0)], ...] = ()

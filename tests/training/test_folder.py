@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from tiny import InterruptedRunError, interrupt_at, tiny_config
 
-from ncgnn.errors import NcgnnWarning
+from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.experiments.records import origin as origin_of
-from ncgnn.training import RunFolder, train_run
+from ncgnn.training import DamagedFileError, RunFolder, make_config, to_toml, train_run
+from ncgnn.training.config import FORMAT
 from ncgnn.training.folder import environment
 
 
@@ -49,6 +50,7 @@ def test_other_environments_of_a_run_are_kept(tmp_path, damage):
             path.write_text(json.dumps(begun))
     train_run(tiny_config(), tmp_path)
     kept = json.loads(path.read_text())
+    del origin["format"]
     assert kept == begun | {"continued_in": [origin]}
     assert origin_of(RunFolder(path.parent))[0] == f"{'f' * 10}+{origin['code_sha256'][:10]}"
 
@@ -69,3 +71,22 @@ def test_a_worker_records_the_code_that_was_imported(monkeypatch):
     before = environment()["code_sha256"]
     monkeypatch.setattr(Path, "read_bytes", lambda _: b"edited since")
     assert environment()["code_sha256"] == before
+
+
+@pytest.mark.parametrize("name", ["result.json", "environment.json"])
+def test_files_of_another_format_are_refused(tmp_path, name):
+    folder = RunFolder(train_run(tiny_config(epochs=1), tmp_path).folder)
+    content = json.loads((folder / name).read_text())
+    assert content["format"] == FORMAT
+    (folder / name).write_text(json.dumps(content | {"format": FORMAT + 1}))
+    with pytest.raises(DamagedFileError, match=rf"{name}: format must be {FORMAT}; got"):
+        folder.read_json(name)
+
+
+def test_a_configuration_of_another_format_is_refused(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text(to_toml(tiny_config().model_dump(mode="json")))
+    assert make_config(config=path) == tiny_config()
+    path.write_text(path.read_text().replace(f"format = {FORMAT}", "format = 99"))
+    with pytest.raises(InputError, match="format must be 1; got 99"):
+        make_config(config=path)

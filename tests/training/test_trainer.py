@@ -8,9 +8,8 @@ from tiny import tiny_config
 import ncgnn
 from ncgnn.data import Split
 from ncgnn.errors import InputError
-from ncgnn.nn import GraphInputs, Grouper
-from ncgnn.training import Trainer, TrainingConfig, TrainingError
-from ncgnn.training.run import graph_inputs, new_model
+from ncgnn.nn import Grouper
+from ncgnn.training import METRICS, TrainingError, new_trainer, score
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +19,7 @@ def digits():
 
 def trainer_of(graph, model="ncgcn", **settings):
     config = tiny_config(model, **settings)
-    inputs = graph_inputs(config, graph)
-    split = ncgnn.make_split(graph, "stratified", 0)
-    return Trainer(new_model(config, inputs), inputs, split, config.training)
+    return new_trainer(config, graph, ncgnn.make_split(graph, "stratified", 0))
 
 
 def test_nobody_is_confused_before_the_first_epoch(digits):
@@ -56,11 +53,6 @@ def test_nc_is_counted_among_predictions_of_all_nodes(digits):
 
 def test_known_labels_replace_predictions_of_training_nodes(digits):
     trainer = trainer_of(digits, known_labels=True)
-    logits = torch.zeros(digits.num_nodes, 10)
-    labels = trainer._pseudo_labels(logits)
-    assert torch.equal(labels[trainer.train], trainer.inputs.labels[trainer.train])
-    assert not labels[trainer.test].any()
-    assert not labels[trainer.val].any()
     record = trainer.epoch()
     assert record["mean_nc"] == 0, "the groups of an epoch are those that were in force in it"
     predictions = trainer.logits(trainer.state.best_grouping).argmax(1)
@@ -94,19 +86,20 @@ def test_patience_counts_epochs_since_the_best_one(digits):
     assert len(records) == state.epoch
 
 
-@pytest.mark.parametrize("shares", ["train", "val"])
-def test_test_labels_influence_nothing_but_test_scores(digits, shares):
+@pytest.mark.parametrize(
+    ("shares", "metric"), [("train", "accuracy"), ("val", "accuracy"), ("train", "roc_auc")]
+)
+def test_test_labels_influence_nothing_but_test_scores(digits, shares, metric):
     split = ncgnn.make_split(digits, "stratified", 0)
     shuffled = digits.labels.copy()
     shuffled[split.test] = np.random.default_rng(0).permutation(shuffled[split.test])
     weights = []
     for graph in (digits, digits.with_labels(shuffled)):
-        config = tiny_config(epochs=8, class_shares=shares)
-        inputs = graph_inputs(config, graph)
-        trainer = Trainer(new_model(config, inputs), inputs, split, config.training)
+        config = tiny_config(epochs=8, class_shares=shares, metric=metric)
+        trainer = new_trainer(config, graph, split)
         records = []
         trainer.run(records.append)
-        weights.append((trainer.model.state_dict(), [r["val_accuracy"] for r in records]))
+        weights.append((trainer.model.state_dict(), [r[f"val_{metric}"] for r in records]))
     assert weights[0][1] == weights[1][1]
     for name, value in weights[0][0].items():
         assert torch.equal(value, weights[1][0][name]), name
@@ -162,6 +155,73 @@ def test_weights_that_overflow_are_one_clear_error(digits, settings):
 
 def test_a_split_without_validation_nodes_is_refused(digits):
     split = Split("custom", "custom", None, np.arange(10), np.arange(0), np.arange(20, 30))
-    model = new_model(tiny_config(), GraphInputs(digits))
     with pytest.raises(InputError, match="validation"):
-        Trainer(model, GraphInputs(digits), split, TrainingConfig())
+        new_trainer(tiny_config(), digits, split)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("model", ["ncgcn", "gcn"])
+def test_the_best_epoch_is_that_of_the_metric(digits, model, metric):
+    trainer, records = trainer_of(digits, model, metric=metric, epochs=15), []
+    state = trainer.run(records.append)
+    values = [record[f"val_{metric}"] for record in records]
+    assert state.best_epoch == values.index(max(values))
+    assert state.best_score == max(values)
+    logits = trainer.logits(state.best_grouping)
+    labels = trainer.inputs.labels
+    best = score(metric, logits[trainer.val], labels[trainer.val])
+    assert best == pytest.approx(max(values), abs=1e-6)
+    on_test = score(metric, logits[trainer.test], labels[trainer.test])
+    assert records[best_of(records, metric)][f"test_{metric}"] == pytest.approx(on_test, abs=1e-6)
+    assert "val_accuracy" in records[0]
+
+
+def best_of(records, metric):
+    return max(range(len(records)), key=lambda i: (records[i][f"val_{metric}"], -i))
+
+
+def test_metrics_choose_different_epochs():
+    """Few nodes are of class 1: always answering class 0 is accurate, but ranks badly."""
+    graph = ncgnn.generate(600, 1200, classes=2, features=4, feature_signal=0.4, seed=3)
+    rare = np.flatnonzero(graph.labels == 1)[:40]
+    draw = np.random.default_rng(0)
+    nodes = draw.permutation(np.concatenate([np.flatnonzero(graph.labels == 0), rare]))
+    split = Split("custom", "custom", None, nodes[:150], nodes[150:240], nodes[240:])
+    best = {
+        metric: ncgnn.fit(
+            graph, "mlp", split=split, hidden=16, epochs=30, learning_rate=0.05, metric=metric
+        ).best_epoch
+        for metric in METRICS
+    }
+    assert len(set(best.values())) > 1
+
+
+def test_a_metric_that_is_not_defined_on_validation_nodes_is_refused(digits):
+    zeros, others = (np.flatnonzero((digits.labels == 0) == one) for one in (True, False))
+    split = Split("custom", "custom", None, others[:200], zeros[:50], others[200:300])
+    with pytest.raises(InputError, match="got roc_auc, and these are all of one class; choose"):
+        new_trainer(tiny_config(metric="roc_auc"), digits, split)
+    new_trainer(tiny_config(metric="macro_f1"), digits, split)
+
+
+def test_a_class_that_validation_nodes_lack_is_left_out_of_the_mean(digits):
+    val = np.flatnonzero(digits.labels < 3)[:90]
+    rest = np.setdiff1d(np.arange(digits.num_nodes), val)
+    split = Split("custom", "custom", None, rest[::2], val, rest[1::2])
+    trainer = new_trainer(tiny_config(metric="average_precision", epochs=3), digits, split)
+    state = trainer.run()
+    assert 0 < state.best_score <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dataset", ["minesweeper", "tolokers"])
+def test_ranking_metrics_select_models_where_accuracy_cannot(real_data_dir, dataset):
+    """Four nodes in five are of one class: majority answers are hard to beat in accuracy alone."""
+    graph = ncgnn.load(dataset, real_data_dir)
+    trained = ncgnn.fit(
+        graph, "sage", split="published", hidden=64, epochs=60, patience=60, metric="roc_auc"
+    )
+    result = trained.evaluate()
+    best = trained.history[trained.best_epoch]
+    assert result["scores"]["val"]["roc_auc"] == pytest.approx(best["val_roc_auc"], abs=1e-6)
+    assert result["scores"]["test"]["roc_auc"] > 0.65
