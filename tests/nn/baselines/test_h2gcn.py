@@ -81,7 +81,7 @@ def test_the_last_layer_may_come_first(layers, monkeypatch):
     after = model(inputs)
     slopes = gradients(model, after)
     monkeypatch.setattr(h2gcn, "dropout", lambda part, rate, key: part)
-    monkeypatch.setattr(h2gcn, "_readout_first", None)
+    monkeypatch.setattr(h2gcn, "_read_out_first", None)
     before = model(inputs, None, KEY)
     assert (before - after).abs().max() < 1e-9
     for one, other in zip(gradients(model, before), slopes, strict=True):
