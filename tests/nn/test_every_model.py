@@ -123,7 +123,8 @@ def test_presets_hold_for_the_papers_graphs(name, dataset):
 
 @pytest.mark.parametrize("name", model_names())
 def test_features_are_needed(name):
-    graph = ncgnn.Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], labels=[0, 1, 0])
+    nodes = list(range(20))
+    graph = ncgnn.Graph.from_edge_index([nodes, [*nodes[1:], 0]], labels=[0, 1] * 10)
     with pytest.raises(InputError, match="has no features"):
         ncgnn.fit(graph, name, **small(name))
 
