@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -44,7 +45,7 @@ def test_a_device_that_is_not_there_is_said_before_any_trial(tmp_path):
 
 
 def test_a_table_says_what_was_found(tuned):
-    _, _, result = tuned
+    folder, _, result = tuned
     assert result.exit_code == 0, result.output
     for words in (
         "training.learning_rate",
@@ -60,7 +61,12 @@ def test_a_table_says_what_was_found(tuned):
         assert words in result.stdout
     assert "training.weight_decay" not in result.stdout
     assert "[4/4] trials: best val" in result.stderr
-    assert "ncgnn train --config" in result.stderr
+    command = shlex.split(result.stderr.splitlines()[-1])
+    assert command[:3] == ["ncgnn", "train", str(folder / "g.npz")]
+    assert command[-2:] == ["--seeds", "1,2"]
+    again = run(*command[1:])
+    assert again.exit_code == 0, again.output
+    assert again.stderr.count("found finished") == 2
     assert "of the test nodes of the fresh splits were training or validation" in result.stderr
 
 
@@ -93,7 +99,7 @@ def test_a_failed_run_is_tried_once_more_if_wanted(tuned, tmp_path):
     shutil.copytree(folder / "runs", tmp_path / "runs")
     run_folder = tmp_path / "runs" / first.name
     (run_folder / DONE).unlink()
-    (run_folder / ERROR).write_text('{"error": "the disk was full"}')
+    (run_folder / ERROR).write_text('{"format": 1, "error": "the disk was full"}')
     moved = [tmp_path / "runs" if part == folder / "runs" else part for part in command]
     failed = run(*moved)
     assert failed.exit_code == 1

@@ -56,7 +56,7 @@ def test_rows_are_runs_that_differ_in_their_seed_only():
     assert list(rows[0].records) == [0, 1, 2]
     assert rows[0].spread("test").mean == pytest.approx(0.1)
     assert rows[0].spread("test").std == pytest.approx(0.1)
-    assert rows[0].spread("test", "auroc") is None
+    assert rows[0].spread("test", "roc_auc") is None
 
 
 def test_split_families_never_share_a_row():
@@ -222,7 +222,7 @@ def test_runs_are_read_whole_or_not_at_all(tmp_path):
     (unfinished / "done.json").unlink()
     failed = tmp_path / "failed"
     failed.mkdir()
-    (failed / "error.json").write_text('{"error": "out of luck"}')
+    (failed / "error.json").write_text('{"format": 1, "error": "out of luck"}')
     (tmp_path / "notes").mkdir()
     records, problems = read_runs(tmp_path)
     assert [r.name for r in records] == [configs[2].name]

@@ -145,7 +145,9 @@ def test_a_failure_is_forgotten_when_the_cell_is_trained_after_all(tmp_path):
     (config,) = tiny_cells(["mlp"], (0,))
     folder = tmp_path / config.name
     folder.mkdir()
-    (folder / "error.json").write_text('{"error": "the disk was full", "traceback": ""}')
+    (folder / "error.json").write_text(
+        '{"format": 1, "error": "the disk was full", "traceback": ""}'
+    )
     assert sweep([config], tmp_path).failed == {folder: "the disk was full"}
     assert len(sweep([config], tmp_path, retry_failed=True).runs) == 1
     assert not (folder / "error.json").exists()

@@ -285,7 +285,7 @@ def test_a_failed_run_of_the_winner_is_tried_once_more_if_wanted(small, tmp_path
     options = {"trials": 1, "evaluate_seeds": 1}
     (run,) = small(tmp_path, **options).runs
     (run.folder / DONE).unlink()
-    (run.folder / ERROR).write_text('{"error": "the disk was full"}')
+    (run.folder / ERROR).write_text('{"format": 1, "error": "the disk was full"}')
     assert small(tmp_path, **options).failed == {run.folder: "the disk was full"}
     retried = small(tmp_path, **options, retry_failed=True)
     assert (retried.failed, len(retried.runs)) == ({}, 1)

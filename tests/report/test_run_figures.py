@@ -41,10 +41,11 @@ def made_result(*, separated: bool = True, test: bool = True) -> dict[str, Any]:
         "split": "stratified",
         "split_sha256": "5" * 64,
         "seed": 7,
+        "metric": "accuracy",
         "best_epoch": 2,
         "epochs": 4,
         "scores": {
-            name: {key: 0.111 * (1 + i) + 0.01 * j for j, key in enumerate(keys)} | {"auroc": None}
+            name: {"roc_auc": None} | {k: 0.111 * (1 + i) + 0.01 * j for j, k in enumerate(keys)}
             for i, name in enumerate(names)
         },
         "majority_baseline": 0.288 if test else None,

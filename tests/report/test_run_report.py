@@ -102,9 +102,9 @@ def test_report_of_a_plain_model_has_no_groups(tmp_path: Path) -> None:
     assert len(pictures_of(page)) == 2
 
 
-def test_report_shows_auroc_where_there_is_one(tmp_path: Path) -> None:
+def test_report_shows_roc_auc_where_there_is_one(tmp_path: Path) -> None:
     scores = made_result()["scores"]
-    scores["test"]["auroc"] = 0.876
+    scores["test"]["roc_auc"] = 0.876
     rows = rows_of(words_of(made_folder(tmp_path, change={"scores": scores})))
     assert ["train", "5", "11.10", "12.10", "13.10", "–", "14.10", "0.151"] in rows
     assert ["test", "3", "33.30", "34.30", "35.30", "87.60", "36.30", "0.373"] in rows

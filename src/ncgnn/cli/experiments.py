@@ -18,6 +18,7 @@ from ncgnn.cli.options import (
     EngineOption,
     GraphsArgument,
     JsonOption,
+    MetricOption,
     ModelsOption,
     RetryOption,
     RunsOption,
@@ -67,6 +68,7 @@ def sweep(
     settings: SettingsOption = None,
     seeds: SeedsOption = None,
     split: SplitOption = None,
+    metric: MetricOption = None,
     device: DeviceOption = None,
     data_dir: DataDirOption = None,
     runs: RunsOption = Path("runs"),
@@ -90,7 +92,7 @@ def sweep(
         split=split,
         device=device,
         config=read_paths(config, "--config"),
-        settings=read_settings(settings, {"training.seed": ("--seeds", seeds)}),
+        settings=read_settings(settings, {"training.seed": ("--seeds", seeds)}, metric),
     )
     if not train:
         _show_plan(ncgnn.experiments.plan(configs, runs, data_dir=data_dir), json=json)

@@ -106,6 +106,14 @@ SplitOption = Annotated[
         "stratified; for 'reproduce', that of the printed numbers; for 'results', any.",
     ),
 ]
+MetricOption = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        help="The validation score that selects the best epoch, and what 'tune' finds: accuracy "
+        "(the default), macro_f1, balanced_accuracy, roc_auc or average_precision.",
+    ),
+]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="cpu (the default), cuda, mps.")]
 RunsOption = Annotated[
     Path,
@@ -358,7 +366,9 @@ def read_seeds(values: list[str] | None, option: str = "--seeds") -> tuple[int, 
 
 
 def read_settings(
-    settings: list[str] | None, named: dict[str, tuple[str, Any]] | None = None
+    settings: list[str] | None,
+    named: dict[str, tuple[str, Any]] | None = None,
+    metric: str | None = None,
 ) -> dict[str, Any]:
     """Read ``KEY=VALUE`` options.
 
@@ -366,13 +376,15 @@ def read_settings(
         settings: What ``--set`` was given.
         named: Keys that have an argument or option of their own, with its name and value; what is
             said in both ways is refused.
+        metric: What ``--metric`` was given, which is a setting by a shorter name.
     """
+    named = {"training.metric": ("--metric", metric), **(named or {})}
     chosen = dict(ncgnn.training.read_setting(text) for text in settings or [])
     for key in chosen:
-        option, value = (named or {}).get(".".join(ncgnn.training.placed(key)), ("", None))
+        option, value = named.get(".".join(ncgnn.training.placed(key)), ("", None))
         if value is not None:
             raise InputError(f"{option} and --set {key}=… contradict each other; give one of them.")
-    return chosen
+    return chosen if metric is None else chosen | {"training.metric": metric}
 
 
 def table_console(*, wide: bool = True) -> Console:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ncgnn.cli.options import is_quiet, is_verbose, note
 from ncgnn.experiments import TuneWatcher, Watcher, flat, short
+from ncgnn.training import SCORE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -52,12 +53,12 @@ class RunProgress:
         """Show one run; yields what is to be called with every epoch's record."""
         writer = None
         bar = self._bars.add_task(title(config), total=config.training.epochs, state="starting")
-        best = 0.0
+        best, score = 0.0, f"val_{config.training.metric}"
 
         def on_epoch(record: dict[str, Any]) -> None:
             nonlocal best, writer
-            best = max(best, record["val_accuracy"])
-            state = f"val {record['val_accuracy']:.2%}, best {best:.2%}"
+            best = max(best, record[score])
+            state = f"{val(config.training.metric)} {record[score]:.2%}, best {best:.2%}"
             self._bars.update(bar, completed=record["epoch"] + 1, state=state)
             self._sign_of_life(f"{title(config)}: epoch {record['epoch']}, {state}")
             if events is not None:
@@ -80,13 +81,9 @@ class RunProgress:
 
     def finished(self, result: RunResult) -> None:
         """Say how a run ended."""
-        scores = result.result["scores"]
         how = f"{result.seconds:.0f} s" if result.fresh else "found finished"
-        test = f", test {scores['test']['accuracy']:.2%}" if "test" in scores else ""
-        self.note(
-            f"{title(result.config)}: val {scores['val']['accuracy']:.2%}{test} "
-            f"(best epoch {result.result['best_epoch']}, {result.result['epochs']} trained, {how})"
-        )
+        epochs = f"best epoch {result.result['best_epoch']}, {result.result['epochs']} trained"
+        self.note(f"{title(result.config)}: {reached(result)} ({epochs}, {how})")
 
     def _sign_of_life(self, text: str) -> None:
         """Where there are no bars, say now and then that the work goes on."""
@@ -105,6 +102,20 @@ def title(config: RunConfig) -> str:
     """A run as people call it."""
     graph = config.data.dataset.rsplit("/", 1)[-1]
     return f"{config.model.name} on {graph}, seed {config.training.seed}"
+
+
+def val(metric: str) -> str:
+    """A validation score as lines of progress call it."""
+    return "val" if metric == "accuracy" else f"val {SCORE_NAMES[metric]}"
+
+
+def reached(run: RunResult) -> str:
+    """The validation and test score that a run has reached, by its metric."""
+    metric, scores = run.config.training.metric, run.result["scores"]
+    test = scores.get("test", {}).get(metric)  # some are not defined where one class is tested
+    return f"{val(metric)} {scores['val'][metric]:.2%}" + (
+        "" if test is None else f", test {test:.2%}"
+    )
 
 
 @contextmanager
@@ -188,7 +199,7 @@ class SweepProgress(Watcher):
         self._bars.update(
             self._bar_of[cell.name],
             completed=state["epoch"] + 1,
-            state=f"best val {state['best']:.2%}",
+            state=f"best {val(cell.config.training.metric)} {state['best']:.2%}",
         )
 
     def ended(self, cell: Cell) -> None:
@@ -239,9 +250,7 @@ def _how(cell: Cell) -> str:
         return f"failed: {cell.error}"
     if cell.run is None:
         return "stopped; the same command goes on"
-    scores = cell.run.result["scores"]
-    test = f", test {scores['test']['accuracy']:.2%}" if "test" in scores else ""
-    return f"val {scores['val']['accuracy']:.2%}{test}, {cell.run.seconds:.0f} s"
+    return f"{reached(cell.run)}, {cell.run.seconds:.0f} s"
 
 
 class TuneProgress(SweepProgress, TuneWatcher):
@@ -252,7 +261,9 @@ class TuneProgress(SweepProgress, TuneWatcher):
 
     def searched(self, state: SearchState) -> None:
         """Show how far the search is."""
-        best = "none complete yet" if state.best is None else f"best val {state.best:.2%}"
+        best = "none complete yet"
+        if state.best is not None:
+            best = f"best {val(state.metric)} {state.best:.2%}"
         failed = f", {state.failed} failed" if state.failed else ""
         words = f"{best}, {state.pruned} pruned{failed}"
         if self._trials is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,7 @@ from ncgnn.cli.options import (
     DeviceOption,
     JsonOption,
     MaybeGraphArgument,
+    MetricOption,
     ModelOption,
     ModelsOption,
     RetryOption,
@@ -54,6 +56,7 @@ def train(
     settings: SettingsOption = None,
     seeds: SeedsOption = None,
     split: SplitOption = None,
+    metric: MetricOption = None,
     device: DeviceOption = None,
     data_dir: DataDirOption = None,
     runs: RunsOption = Path("runs"),
@@ -83,6 +86,7 @@ def train(
             "training.device": ("--device", device),
             "training.seed": ("--seeds", seeds),
         },
+        metric,
     )
     numbers = read_seeds(seeds) or (None,)
     configs = [
@@ -229,6 +233,7 @@ def tune(
         ),
     ] = ["3"],  # noqa: B006
     split: SplitOption = None,
+    metric: MetricOption = None,
     device: DeviceOption = None,
     data_dir: DataDirOption = None,
     runs: RunsOption = Path("runs"),
@@ -244,7 +249,7 @@ def tune(
     retry_failed: RetryOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Search the parameters of a model by validation accuracy, then train the best ones anew.
+    """Search the parameters of a model by its validation score, then train the best ones anew.
 
     The shipped spaces are the paper's; a TOML file with sections search.training, search.model and
     search.data changes them. The same command goes on with a search that was interrupted.
@@ -261,7 +266,7 @@ def tune(
         split=split,
         device=device,
         config=config,
-        settings=read_settings(settings, {"training.seed": ("--seeds", seeds)}),
+        settings=read_settings(settings, {"training.seed": ("--seeds", seeds)}, metric),
         data_dir=data_dir,
         runs=runs,
         workers=workers,
@@ -308,17 +313,23 @@ def tune_table(result: TuneResult) -> Table:
     for option, value in result.parameters.items():
         table.add_row(option, escape(str(value)))
     table.add_section()
-    table.add_row(f"validation in the search, {_seeds(result.seeds)}", f"{100 * result.value:.2f}")
+    metric = config.training.metric
+    name = "" if metric == "accuracy" else f" {ncgnn.training.SCORE_NAMES[metric]}"
+    table.add_row(
+        f"validation{name} in the search, {_seeds(result.seeds)}", f"{100 * result.value:.2f}"
+    )
     if result.runs:
         over = ncgnn.training.summary(result.runs)
         fresh = f"fresh {_seeds(over.seeds)}"
-        table.add_row(f"validation, {fresh}", ncgnn.report.percent(over.val_accuracy))
+        table.add_row(f"validation{name}, {fresh}", ncgnn.report.percent(over.val_score))
         if "accuracy" in over.test:
             table.add_row(
                 f"test, {fresh}", ncgnn.report.percent(over.test["accuracy"]), style="bold"
             )
         if "macro_f1" in over.test:
             table.add_row(f"test macro-F1, {fresh}", ncgnn.report.percent(over.test["macro_f1"]))
+        if metric in over.test.keys() - {"accuracy", "macro_f1"}:
+            table.add_row(f"test{name}, {fresh}", ncgnn.report.percent(over.test[metric]))
         if over.majority_baseline is not None:
             table.add_row(f"majority class, {fresh}", ncgnn.report.percent(over.majority_baseline))
     table.add_row("trials", result.state.in_words)
@@ -334,15 +345,17 @@ def tune_tree(result: TuneResult) -> dict[str, Any]:
     over = ncgnn.training.summary(result.runs) if result.runs else None
     test = {} if over is None else {name: asdict(one) for name, one in over.test.items()}
     majority = None if over is None else over.majority_baseline
+    metric = result.config.training.metric
     return {
         "study": str(result.folder),
         "dataset": result.config.data.dataset,
         "model": result.config.model.name,
         "split": result.config.data.split,
+        "metric": metric,
         "parameters": result.parameters,
         "search": {
             "seeds": list(result.seeds),
-            "val_accuracy": result.value,
+            f"val_{metric}": result.value,
             "complete": result.state.complete,
             "pruned": result.state.pruned,
             "failed": result.state.failed,
@@ -352,8 +365,10 @@ def tune_tree(result: TuneResult) -> dict[str, Any]:
         else {
             "seeds": list(over.seeds),
             "val_accuracy": asdict(over.val_accuracy),
+            f"val_{metric}": asdict(over.val_score),
             "test_accuracy": test.get("accuracy"),
             "test_macro_f1": test.get("macro_f1"),
+            f"test_{metric}": test.get(metric),
             "majority_baseline": None if majority is None else asdict(majority),
             "test_nodes_seen_in_search": result.seen,
             "runs": [str(run.folder) for run in result.runs],
@@ -363,14 +378,8 @@ def tune_tree(result: TuneResult) -> dict[str, Any]:
 
 
 def tune_notes(result: TuneResult, data_dir: Path | None) -> Iterator[str]:
-    """What a person should know beside the table."""
-    command = f"ncgnn train --config {result.folder / 'best.toml'} --runs {result.folder.parent}"
-    fresh = list(result.fresh)
-    if fresh:  # those of the search were lucky
-        command += f" --seeds {','.join(map(str, fresh))}{',' if len(fresh) == 1 else ''}"
-    if data_dir is not None:
-        command += f" --data-dir {data_dir}"
-    yield f"The study is in {result.folder}; '{command}' trains the best parameters."
+    """What a person should know beside the table; last, how the winner is compared with others."""
+    yield f"The study is in {result.folder}."
     if result.seen and result.runs:
         yield (
             f"note: {result.seen:.0%} of the test nodes of the fresh splits were training or "
@@ -390,3 +399,6 @@ def tune_notes(result: TuneResult, data_dir: Path | None) -> Iterator[str]:
         yield f"failed: {path}: {error}"
     if any((path / ncgnn.training.ERROR).is_file() for path in result.failed):
         yield "--retry-failed tries failed runs once more."
+    command = [*result.comparison_command(), *(["--data-dir", str(data_dir)] if data_dir else [])]
+    yield "To compare the winner with other models, train it with their seeds, here the fresh ones:"
+    yield shlex.join(command)

@@ -46,6 +46,11 @@ class Row:
         """The model with its options."""
         return f"{self.model} {self.options}".strip()
 
+    @property
+    def metric(self) -> str:
+        """The validation score that selected the best epochs."""
+        return next(iter(self.records.values())).config["training"].get("metric", "accuracy")
+
     def spread(self, part: str, score: str = "accuracy") -> Spread | None:
         """Mean and deviation of a score over seeds; None where a run has none."""
         parts = [record.result["scores"].get(part) for record in self.records.values()]
@@ -146,10 +151,15 @@ def paired_test(
 #: What makes a comparison uneven beside the models themselves.
 _EFFORTS = (
     *("data.scaling", "model.hidden", "model.layers"),
-    *("training.epochs", "training.patience", "training.class_shares", "training.averaging"),
+    *("training.epochs", "training.patience", "training.metric", "training.class_shares"),
+    "training.averaging",
 )
 #: What a configuration leaves out where it is so.
-_USUAL = {"training.class_shares": "train", "training.averaging": 0.0}
+_USUAL = {
+    "training.metric": "accuracy",
+    "training.class_shares": "train",
+    "training.averaging": 0.0,
+}
 
 
 def compared(rows: list[Row], against: str) -> list[Row]:

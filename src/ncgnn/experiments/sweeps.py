@@ -38,7 +38,7 @@ class Watcher:
         """A cell was begun."""
 
     def progress(self, cell: Cell, state: dict[str, Any]) -> None:
-        """A cell has come to an ``epoch``, with a ``best`` validation accuracy."""
+        """A cell has come to an ``epoch``, with a ``best`` validation score."""
 
     def ended(self, cell: Cell) -> None:
         """A cell was left, in the state that it has now."""
@@ -217,11 +217,11 @@ def _run_local(
 
 def _work(cell: Cell, report: Callable[[Any], None], stop: Callable[[], bool]) -> Cell:
     """In a worker: train a cell, and report now and then how far it is."""
-    latest, best = 0.0, 0.0
+    latest, best, score = 0.0, 0.0, f"val_{cell.config.training.metric}"
 
     def on_epoch(record: dict[str, Any]) -> None:
         nonlocal latest, best
-        best = max(best, record["val_accuracy"])
+        best = max(best, record[score])
         if time.monotonic() - latest >= _REPORT_SECONDS:
             latest = time.monotonic()
             report({"epoch": record["epoch"], "best": best})

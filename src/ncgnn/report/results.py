@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncgnn.experiments import short_names
-from ncgnn.report.style import SCORES, group_names, percent
+from ncgnn.report.style import group_names, percent
 from ncgnn.report.tables import Marked, Table
-from ncgnn.training import summary
+from ncgnn.training import METRICS, SCORE_NAMES, summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,11 +50,14 @@ def results_tables(rows: Sequence[Row]) -> list[Table]:
 
 def _family_table(split: str, rows: Sequence[Row]) -> Table:
     compared = any(row.difference for row in rows)
-    head = ("data set", "model", "seeds", "validation", "test", "test macro-F1", "majority")
+    others = [name for name in METRICS[1:] if name in {row.metric for row in rows}]
+    scores = _score_columns(others)
     notes = [
         "Mean ± sample standard deviation over seeds, percent. A model is named with the options "
         "in which it differs from most of its runs on that data set."
     ]
+    if others:
+        notes.append("Selected by: the validation score that is highest in a run's best epoch.")
     if any(len(row.codes) > 1 for row in rows):
         notes.append(
             "‡ The runs were trained by different versions of this package, as far as is known."
@@ -74,15 +77,30 @@ def _family_table(split: str, rows: Sequence[Row]) -> Table:
             called[row.dataset],
             row.label,
             f"{len(row.records)}{'‡' if len(row.codes) > 1 else ''}",
-            percent(row.spread("val")),
-            percent(row.spread("test")),
-            percent(row.spread("test", "macro_f1")),
+            *(percent(row.spread(part, score)) for part, score in scores.values()),
             "" if majority is None else percent(majority.mean),
             f"{row.seconds.mean:.1f}",
+            *([SCORE_NAMES[row.metric]] if others else []),
         )
         lines.append((*cells, _difference(row)) if compared else cells)
-    head = (*head, "s per run", *(["difference"] if compared else []))
+    head = ("data set", "model", "seeds", *scores, "majority", "s per run")
+    head += ("selected by",) if others else ()
+    head += ("accuracy difference" if others else "difference",) if compared else ()
     return Table(f"Finished runs, {split} split", head, tuple(lines), tuple(notes), left=2)
+
+
+def _score_columns(others: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Part and score by head, where others than accuracy have selected best epochs too."""
+    accuracy = " accuracy" if others else ""  # alone it goes without saying
+    columns = {
+        f"validation{accuracy}": ("val", "accuracy"),
+        f"test{accuracy}": ("test", "accuracy"),
+        "test macro-F1": ("test", "macro_f1"),
+    }
+    for name in others:
+        columns[f"validation {SCORE_NAMES[name]}"] = ("val", name)
+        columns[f"test {SCORE_NAMES[name]}"] = ("test", name)
+    return columns
 
 
 def _difference(row: Row) -> str:
@@ -111,6 +129,7 @@ def _facts(row: Row) -> dict[str, Any]:
         "split": row.split,
         "model": row.model,
         "options": row.options,
+        "metric": row.metric,
         "seeds": " ".join(str(seed) for seed in row.records),
         "n": len(row.records),
     }
@@ -118,6 +137,8 @@ def _facts(row: Row) -> dict[str, Any]:
         ("val_accuracy", row.spread("val")),
         ("test_accuracy", row.spread("test")),
         ("test_macro_f1", row.spread("test", "macro_f1")),
+        ("val_score", row.spread("val", row.metric)),
+        ("test_score", row.spread("test", row.metric)),
         ("majority_baseline", row.mean_of("majority_baseline")),
         ("seconds", row.seconds),
         ("epochs", row.mean_of("epochs")),
@@ -143,7 +164,12 @@ def summary_table(results: Sequence[RunResult]) -> Table:
     """Mean ± standard deviation over seeds, beside what always answering one class would get."""
     config, over = results[0].config, summary(results)
     rows: list[tuple[str | Marked, ...]] = [("validation accuracy", percent(over.val_accuracy))]
-    rows += [_score_row(f"test {SCORES[n]}", n, percent(spread)) for n, spread in over.test.items()]
+    if over.metric != "accuracy":
+        rows.append((f"validation {SCORE_NAMES[over.metric]}", percent(over.val_score)))
+    rows += [
+        _score_row(f"test {SCORE_NAMES[name]}", name == over.metric, percent(spread))
+        for name, spread in over.test.items()
+    ]
     notes: tuple[str, ...] = ()
     if over.majority_baseline is not None:
         rows.append(("always the commonest test class", percent(over.majority_baseline)))
@@ -160,23 +186,31 @@ def comparison_table(per_model: Sequence[Sequence[RunResult]]) -> Table:
     """One row per model, over the same seeds of the same split family."""
     config, overs = per_model[0][0].config, [summary(results) for results in per_model]
     names = [results[0].config.model.name for results in per_model]
-    best = max(range(len(overs)), key=lambda i: overs[i].val_accuracy.mean)
+    metric = overs[0].metric
+    other = () if metric == "accuracy" else (metric,)
+    tested = ("accuracy", "macro_f1", *(name for name in other if name != "macro_f1"))
+    best = max(range(len(overs)), key=lambda i: overs[i].val_score.mean)
     rows: list[tuple[str | Marked, ...]] = []
     for place, (name, over) in enumerate(zip(names, overs, strict=True)):
-        scores = [percent(over.test[k]) if over.test else "" for k in ("accuracy", "macro_f1")]
+        scores = [percent(over.val_score) for _ in other]
+        scores += [percent(over.test.get(name)) for name in tested]
         costs = (_spread(over.epochs, ".0f"), _spread(over.seconds, ".1f"))
         mark = "best" if place == best else ""
         cells = (name, percent(over.val_accuracy), *scores, *costs)
         rows.append(tuple(Marked(cell, mark) for cell in cells))
     baseline = overs[0].majority_baseline
     if baseline is not None:
-        rows.append(("majority class", "", percent(baseline), "", "", ""))
-    notes = [f"Best on validation: {names[best]}."]
+        rest = [""] * (len(tested) + 1)
+        rows.append(("majority class", "", *("" for _ in other), percent(baseline), *rest))
+    by = "" if not other else f" by {SCORE_NAMES[metric]}"
+    notes = [f"Best on validation{by}: {names[best]}."]
     if idle := [name for name, over in zip(names, overs, strict=True) if _no_better(over)]:
         notes.append(f"No better than the majority class: {', '.join(idle)}.")
     if overs[0].never_evaluated:
         notes.append(f"Never evaluated: {_classes(overs[0].never_evaluated)}.")
-    head = ("model", "validation", "test accuracy", "test macro-F1", "epochs", "seconds")
+    validated = ("validation accuracy", f"validation {SCORE_NAMES[metric]}")
+    head = ("model", *(validated if other else ("validation",)))
+    head += (*(f"test {SCORE_NAMES[name]}" for name in tested), "epochs", "seconds")
     title = f"{_graph(config)}, {config.data.split} split, {_seeds(overs[0].seeds)}"
     return Table(title, head, tuple(rows), tuple(notes))
 
@@ -185,8 +219,10 @@ def evaluation_tables(result: dict[str, Any], config: RunConfig) -> list[Table]:
     """Scores of one run, and its accuracy where nodes are confused and where not."""
     parts = result["scores"]
     scores = [
-        _score_row(title, name, *(percent(part[name]) for part in parts.values()))
-        for name, title in SCORES.items()
+        _score_row(
+            title, name == config.training.metric, *(percent(part[name]) for part in parts.values())
+        )
+        for name, title in SCORE_NAMES.items()
         if all(part.get(name) is not None for part in parts.values())
     ]
     groups = [
@@ -207,8 +243,9 @@ def _part(key: str, part: int, result: dict[str, Any]) -> str:
     return f"{group} of the true labels" if "true" in key else f"{group} as estimated"
 
 
-def _score_row(title: str, score: str, *cells: str) -> tuple[str | Marked, ...]:
-    mark = "best" if score == "accuracy" else ""
+def _score_row(title: str, selects: bool, *cells: str) -> tuple[str | Marked, ...]:
+    """A row of scores, marked if its score selected the best epoch."""
+    mark = "best" if selects else ""
     return tuple(Marked(cell, mark) for cell in (title, *cells))
 
 

@@ -20,7 +20,6 @@ from ncgnn.report.style import (
     LIGHT,
     LOOKS,
     PARTS,
-    SCORES,
     STYLE,
     VERMILION,
     freeze_layout,
@@ -32,7 +31,16 @@ from ncgnn.report.style import (
     twin,
 )
 from ncgnn.report.tables import Table, render
-from ncgnn.training import CONFIG, ENVIRONMENT, RESULT, SPLIT, TIMING, read_toml
+from ncgnn.training import (
+    CONFIG,
+    ENVIRONMENT,
+    METRICS,
+    RESULT,
+    SCORE_NAMES,
+    SPLIT,
+    TIMING,
+    read_config_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -94,7 +102,7 @@ class RunFacts:
     def read(cls, folder: RunFolder) -> RunFacts:
         """Read a run whose result is written, marked as done or not."""
         return cls(
-            read_toml(folder / CONFIG),
+            read_config_file(folder / CONFIG).tables,
             folder.read_json(ENVIRONMENT),
             folder.read_json(SPLIT),
             folder.history(),
@@ -123,8 +131,12 @@ def run_page(run: RunFacts, pictures: Mapping[str, bytes]) -> str:
 
 
 def _headline(result: Record) -> str:
-    key = _evaluated(result)
-    text = f"{PARTS[key].capitalize()} accuracy {percent(result['scores'][key]['accuracy'])} %"
+    key, metric = _evaluated(result), result["metric"]
+    scores, part = result["scores"][key], PARTS[key].capitalize()
+    text = f"{part} accuracy {percent(scores['accuracy'])} %"
+    if metric != "accuracy" and scores[metric] is not None:
+        text = f"{part} {SCORE_NAMES[metric]} {percent(scores[metric])} %, accuracy"
+        text += f" {percent(scores['accuracy'])} %"
     if result["majority_baseline"] is None:
         return f"{text}; the split has no test nodes."
     return (
@@ -147,6 +159,7 @@ def _about(run: RunFacts) -> Table:
         ("Seed", str(result["seed"])),
         ("Split, SHA-256", str(result["split_sha256"])),
         ("Best epoch", f"{result['best_epoch']} (from 0; {result['epochs']} were trained)"),
+        ("Selected by", f"validation {SCORE_NAMES[result['metric']]}"),
     )
     return Table("", (), rows, left=2)
 
@@ -154,7 +167,8 @@ def _about(run: RunFacts) -> Table:
 def _score_table(run: RunFacts) -> Table:
     """All scores that some part has, with the majority baseline as the last row."""
     scores = run.result["scores"]
-    shown = [key for key in SCORES if any(part.get(key) is not None for part in scores.values())]
+    parts = scores.values()
+    shown = [key for key in SCORE_NAMES if any(part.get(key) is not None for part in parts)]
     rows = [
         (
             PARTS[part],
@@ -168,7 +182,7 @@ def _score_table(run: RunFacts) -> Table:
     if run.result["majority_baseline"] is not None:
         size, share = f"{len(run.split['test']):,}", percent(run.result["majority_baseline"])
         rows.append(("majority class of test", size, share, *[""] * len(shown)))
-    head = ("part", "nodes", *(SCORES[key] for key in shown), "cross-entropy")
+    head = ("part", "nodes", *(SCORE_NAMES[key] for key in shown), "cross-entropy")
     return Table("", head, tuple(rows))
 
 
@@ -265,35 +279,40 @@ def run_figures(config: Record, history: Sequence[Record], result: Record) -> di
         history: One record per epoch.
         result: What ``result.json`` holds.
     """
-    best = int(result["best_epoch"])
-    figures = {"curves": curves_figure(history, best)}
+    best, metric = int(result["best_epoch"]), str(result["metric"])
+    figures = {"curves": curves_figure(history, best, metric)}
     if "mean_nc" in result:
         measure = _measure(config)
         true_mean = result["true_mean_nc"] if measure == "NC" else None
-        figures["interplay"] = interplay_figure(history, true_mean, best, measure=measure)
+        figures["interplay"] = interplay_figure(
+            history, true_mean, best, measure=measure, metric=metric
+        )
     figures["groups"] = groups_figure(result)
     return figures
 
 
-def curves_figure(history: Sequence[Record], best_epoch: int) -> Figure:
-    """Loss (left) and accuracy (right) after every epoch; a line marks the best one."""
+def curves_figure(history: Sequence[Record], best_epoch: int, metric: str = "accuracy") -> Figure:
+    """Loss (left) and the metric (right) after every epoch; a line marks the best one.
+
+    Of training nodes accuracy alone is known.
+    """
     with rc_context(STYLE):
         figure = Figure(figsize=(8, 3.1), dpi=DPI, layout="constrained")
-        loss, accuracy = figure.subplots(1, 2)
+        loss, score = figure.subplots(1, 2)
         shown = [("train", "loss"), ("validation", "val_loss")]
         for (label, key), look in zip(shown, LOOKS, strict=False):
             _line(loss, history, _values(history, key), label, look)
-        shown = [(name, f"{key}_accuracy") for key, name in PARTS.items()]
+        shown = [(name, f"{key}_{metric}") for key, name in PARTS.items()]
         for (label, key), look in zip(shown, LOOKS, strict=False):
             column = _values(history, key)
             if not np.isnan(column).all():  # a split without test nodes
-                _line(accuracy, history, column, label, look)
+                _line(score, history, column, label, look)
         loss.set_ylabel("cross-entropy")
         _limit_loss(loss, history)
-        accuracy.set_ylabel("accuracy")
-        show_percent(accuracy.yaxis)
-        accuracy.set_ylim(0, 1.02)
-        for axis in (loss, accuracy):
+        score.set_ylabel(SCORE_NAMES[metric])
+        show_percent(score.yaxis)
+        score.set_ylim(0, 1.02)
+        for axis in (loss, score):
             _epochs(axis, best_epoch)
             _legend(axis)
         return freeze_layout(figure)
@@ -305,17 +324,19 @@ def interplay_figure(
     best_epoch: int,
     *,
     measure: str = "NC",
+    metric: str = "accuracy",
 ) -> Figure:
-    """How estimated confusion and accuracy push each other up, with groups and α below.
+    """How estimated confusion and validation score push each other up, with groups and α below.
 
     The figure "interplay" of "Clarify Confused Nodes via Separated Learning": the mean of the NC
-    in force in every epoch, the mean NC of the true labels (dashed) and validation accuracy.
+    in force in every epoch, the mean NC of the true labels (dashed) and the validation score.
 
     Args:
         history: One record per epoch, of a model with groups.
         true_mean_nc: Mean NC of the true labels; None draws no such line.
         best_epoch: The epoch to be marked.
         measure: What the groups follow from, as people call it.
+        metric: The validation score that selected the best epoch.
     """
     with rc_context(STYLE):
         figure = Figure(figsize=(8, 5.4), dpi=DPI, layout="constrained")
@@ -329,9 +350,9 @@ def interplay_figure(
         top.set_ylabel(f"mean {measure}", color=BLUE)
         top.set_ylim(bottom=0)
         right = twin(top)  # the curve in front is the calmer one
-        accuracy = _values(history, "val_accuracy")
-        _line(right, history, accuracy, "validation accuracy", (VERMILION, "-"), width=0.9)
-        right.set_ylabel("validation accuracy", color=VERMILION)
+        name = f"validation {SCORE_NAMES[metric]}"
+        _line(right, history, _values(history, f"val_{metric}"), name, (VERMILION, "-"), width=0.9)
+        right.set_ylabel(name, color=VERMILION)
         show_percent(right.yaxis)
         _epochs(top, best_epoch)
         _legend(top, right)
@@ -475,9 +496,7 @@ def _legend(axis: Axes, *others: Axes) -> None:
 _SCALARS = {
     "loss": "loss/train",
     "val_loss": "loss/val",
-    "train_accuracy": "accuracy/train",
-    "val_accuracy": "accuracy/val",
-    "test_accuracy": "accuracy/test",
+    **{f"{part}_{metric}": f"{metric}/{part}" for metric in METRICS for part in PARTS},
     "mean_nc": "nc/estimated",
 }
 _PER_GROUP = {"group_sizes": "groups", "alpha": "alpha"}

@@ -1,4 +1,4 @@
-"""How numbers and pictures look: colors, dashes, markers, names of scores, percent."""
+"""How numbers and pictures look: colors, dashes, markers, names of parts, percent."""
 
 from __future__ import annotations
 
@@ -42,16 +42,8 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "ncgnn",
     "text.parse_math": False,  # names of people's classes are no formulas
 }
-#: What people call the parts of a split and the scores.
+#: What people call the parts of a split.
 PARTS = {"train": "train", "val": "validation", "test": "test"}
-SCORES = {
-    "accuracy": "accuracy",
-    "macro_f1": "macro-F1",
-    "balanced_accuracy": "balanced accuracy",
-    "auroc": "AUROC",
-    "average_precision": "average precision",
-    "calibration_error": "calibration error",
-}
 
 
 def percent(value: float | Spread | None) -> str:

@@ -20,7 +20,7 @@ from ncgnn.training.config import (
     searched_datasets,
     to_toml,
 )
-from ncgnn.training.evaluation import METRICS, Metric, deciles, score, scores
+from ncgnn.training.evaluation import METRICS, SCORE_NAMES, Metric, deciles, score, scores
 from ncgnn.training.folder import (
     CONFIG,
     DONE,
@@ -59,6 +59,7 @@ __all__ = [
     "ERROR",
     "METRICS",
     "RESULT",
+    "SCORE_NAMES",
     "SPLIT",
     "TIMING",
     "ConfigFile",

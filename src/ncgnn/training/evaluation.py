@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 Metric = Literal["accuracy", "macro_f1", "balanced_accuracy", "roc_auc", "average_precision"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 Scores = dict[str, float | None]
+#: What people call the scores.
+SCORE_NAMES = {
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "balanced_accuracy": "balanced accuracy",
+    "roc_auc": "ROC AUC",
+    "average_precision": "average precision",
+    "calibration_error": "calibration error",
+}
 
 #: NC above it is high where a model has no threshold on NC of its own.
 DEFAULT_THRESHOLD = 0.5

@@ -12,7 +12,7 @@ import torch
 from ncgnn.data import save
 from ncgnn.errors import InputError
 from ncgnn.nn import Grouper, GroupingRule, counting
-from ncgnn.training.evaluation import evaluation
+from ncgnn.training.evaluation import SCORE_NAMES, evaluation
 from ncgnn.training.folder import (
     ENVIRONMENT,
     GRAPH,
@@ -65,7 +65,7 @@ class TrainedModel:
         return (
             f"TrainedModel({self.config.model.name} on {self.graph.name}: {self.graph.num_nodes:,} "
             f"nodes, {self.inputs.num_classes} classes; best of {len(self.history)} epochs: "
-            f"{best['epoch']}, validation {metric.replace('_', ' ')} "
+            f"{best['epoch']}, validation {SCORE_NAMES[metric]} "
             f"{100 * best[f'val_{metric}']:.2f})"
         )
 

@@ -1,7 +1,8 @@
-"""Parameter search: the paper's spaces or your own, by validation accuracy alone.
+"""Parameter search: the paper's spaces or your own, by a validation score alone.
 
-Nothing here looks at test nodes: what is compared is the best validation accuracy so far, and what
-is kept of a trial is validation accuracy, epochs and seconds.
+The score is the metric that also selects the best epoch of a run, by default accuracy. Nothing here
+looks at test nodes: what is compared is the best validation score so far, and what is kept of a
+trial is its validation score, epochs and seconds.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from ncgnn.experiments.tuning.study import (
 )
 from ncgnn.experiments.workers import WorkerPool
 from ncgnn.training import (
+    SCORE_NAMES,
     RunFolder,
     RunInUseError,
     checked_device,
@@ -70,7 +72,7 @@ def write_trials(path: Path, plan: Plan, trials: Sequence[FrozenTrial]) -> None:
     failed = {trial.number for trial in failed_trials(trials)}
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["trial", "state", "val_accuracy", "epochs", "seconds", *names, "error"])
+    writer.writerow(["trial", "state", f"val_{plan.metric}", "epochs", "seconds", *names, "error"])
     for trial in trials:
         state, error = trial.state.name.lower(), trial.user_attrs.get("error", "")
         if state not in ("complete", "pruned") and trial.number not in failed:
@@ -101,7 +103,7 @@ def write_best(path: Path, plan: Plan, best: FrozenTrial, counts: str) -> None:
     seeds = ", ".join(str(seed) for seed in plan.seeds)
     header = (
         f"# Found by 'ncgnn tune' ({counts}): trial {best.number} had the best mean validation\n"
-        f"# accuracy, {best.value:.4f}, over seed {seeds}. Searched: "
+        f"# {SCORE_NAMES[plan.metric]}, {best.value:.4f}, over seed {seeds}. Searched: "
         f"{', '.join(plan.space.values)}.\n\n"
     )
     write_text(path, header + to_toml(tree))
@@ -123,7 +125,7 @@ class TuneResult:
         parameters: The best values that were found, by ``section.option``.
         config: The best configuration, with the first tuning seed.
         seeds: The tuning seeds.
-        value: Its mean validation accuracy over the tuning seeds.
+        value: Its mean validation score over the tuning seeds, by ``config.training.metric``.
         state: How many trials there were, and how they ended.
         seen: Share of the test nodes of the fresh seeds' splits that were training or validation
             nodes of a tuning seed's split; None without fresh seeds or test nodes.
@@ -206,7 +208,8 @@ def _ends(study: TuningStudy, taken: TakenTrial, graph: Graph, stop: Callable[[]
     except Exception as error:  # whatever it is, the other trials go on
         taken.fail(sentence(error))
     else:
-        taken.complete(statistics.fmean(score["val_accuracy"] for score in scores), scores)
+        value = statistics.fmean(score[f"val_{study.plan.metric}"] for score in scores)
+        taken.complete(value, scores)
     return True
 
 
@@ -215,9 +218,10 @@ def _train_seeds(
 ) -> list[dict[str, Any]]:
     """What is kept of the runs of all seeds."""
     scores: list[dict[str, Any]] = []
+    metric = study.plan.metric
     for place, seed in enumerate(study.plan.seeds):
         config = study.plan.config(taken.params, seed)
-        report = _Report(taken, place, study.report_every)
+        report = _Report(taken, place, study.report_every, f"val_{metric}")
         run = _train_when_free(config, taken, graph, report, stop)
         if not run.fresh:
             for record in RunFolder(run.folder).history():
@@ -225,7 +229,7 @@ def _train_seeds(
         scores.append(
             {
                 "seed": seed,
-                "val_accuracy": run.result["scores"]["val"]["accuracy"],
+                f"val_{metric}": run.result["scores"]["val"][metric],
                 "epochs": run.result["epochs"],
                 "seconds": round(run.seconds, 3),
             }
@@ -257,10 +261,12 @@ class _Report:
         taken: The trial.
         seed_place: Place of the seed among those of the trial.
         every: Number of epochs from one report to the next, the same for all trials.
+        score: What a record calls the score that counts.
     """
 
-    def __init__(self, taken: TakenTrial, seed_place: int, every: int) -> None:
+    def __init__(self, taken: TakenTrial, seed_place: int, every: int, score: str) -> None:
         self._taken, self._seed_place, self._every = taken, seed_place, every
+        self._score = score
         self._phase: str | None = None
         self._stage, self._epochs, self._best = 0, 0, 0.0
 
@@ -269,7 +275,7 @@ class _Report:
             self._stage += self._phase is not None
             self._phase, self._epochs, self._best = record.get("phase"), 0, 0.0
         self._epochs += 1
-        self._best = max(self._best, record["val_accuracy"])
+        self._best = max(self._best, record[self._score])
         report, rest = divmod(self._epochs, self._every)
         if rest == 0 and self._taken.is_bad(
             self._best, step_of(self._seed_place, self._stage, report)
@@ -302,11 +308,12 @@ def tune(
 
     The tree-structured Parzen estimator of Optuna proposes values (Akiba et al., "Optuna: A
     Next-generation Hyperparameter Optimization Framework", https://arxiv.org/abs/1907.10902). What
-    counts is the mean validation accuracy over the tuning seeds; test nodes of their splits play no
-    part. A fresh seed draws another split, as in the paper: among its test nodes are training and
-    validation nodes of the search. The same call goes on with a search that was interrupted, and
-    repeats nothing that is done. A script that calls it must do so under
-    ``if __name__ == "__main__":``, as every process imports the script.
+    counts is the mean validation score over the tuning seeds, by the metric that ``settings`` or
+    ``config`` name, or else accuracy; test nodes of their splits play no part. A fresh
+    seed draws another split, as in the paper: among its test nodes are training and validation
+    nodes of the search. The same call goes on with a search that was interrupted, and repeats
+    nothing that is done. A script that calls it must do so under ``if __name__ == "__main__":``,
+    as every process imports the script.
 
     Args:
         dataset: Name or path of an npz file.

@@ -18,7 +18,15 @@ from optuna.distributions import CategoricalDistribution
 
 from ncgnn.errors import InputError, NcgnnError
 from ncgnn.experiments.grids import seed_list
-from ncgnn.training import RunConfig, make_config, placed, read_toml, search_space
+from ncgnn.experiments.results import flat
+from ncgnn.training import (
+    RunConfig,
+    make_config,
+    placed,
+    read_config_file,
+    read_toml,
+    search_space,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -111,6 +119,7 @@ _SAID_ELSEWHERE = {
     "data.split": "--split",
     "model.name": "--model",
     "training.seed": "--seeds",
+    "training.metric": "--metric",
     "data.split_seed": "--set split_seed=…",
     "training.device": "--device",
 }
@@ -252,6 +261,11 @@ class Plan:
         """The configuration with the first value of everything."""
         return self.config(self.space.first, self.seeds[0])
 
+    @property
+    def metric(self) -> str:
+        """The validation score that trials are compared by."""
+        return self.first.training.metric
+
     def may_choose(self, config: RunConfig) -> bool:
         """Whether some choice of this search is that run."""
         tables = config.model_dump(mode="json")
@@ -375,9 +389,8 @@ def _check(plan: Plan, where: str) -> None:
 
 def _read(path: Path, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Fixed settings and values to search from a TOML file whose sections are in order."""
-    tree = read_toml(path)
-    searched = _dotted(tree.pop("search", {}), f"{path}, search")
-    fixed = _dotted(tree, str(path))
+    searched = _dotted(read_toml(path).get("search", {}), f"{path}, search")
+    fixed = flat(read_config_file(path).tables)
     if fixed.get("model.name", model) != model:
         # What the file says of one model means nothing to another.
         fixed = {key: value for key, value in fixed.items() if not key.startswith("model.")}
@@ -386,7 +399,7 @@ def _read(path: Path, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _dotted(tree: Any, where: str) -> dict[str, Any]:
-    known = ", ".join([*RunConfig.model_fields, *(() if where.endswith("search") else ("search",))])
+    known = ", ".join(RunConfig.model_fields)
     found: dict[str, Any] = {}
     if not isinstance(tree, dict):
         raise InputError(f"{where} must hold sections; known: {known}.")

@@ -195,7 +195,7 @@ class MedianAtStep(BasePruner):
 
     The median rule of Golovin et al., "Google Vizier: A Service for Black-Box Optimization",
     https://doi.org/10.1145/3097983.3098043, section 3.2.2. Let :math:`v_t(s)` be the best
-    validation accuracy of trial :math:`t` up to step :math:`s`, within the seed and the stage of
+    validation score of trial :math:`t` up to step :math:`s`, within the seed and the stage of
     training that the step belongs to. Trial :math:`t` is pruned at step :math:`s` if
 
     .. math:: v_t(s) < \operatorname{median}_{u \text{ complete}} v_u(s).
@@ -250,7 +250,8 @@ class SearchState:
         pruned: Trials that were given up as worse than the median.
         failed: Trials that ended with an error.
         running: Trials that are being trained.
-        best: Highest validation accuracy of complete trials.
+        best: Highest validation score of complete trials.
+        metric: What the score is.
     """
 
     total: int
@@ -260,6 +261,7 @@ class SearchState:
     failed: int
     running: int
     best: float | None
+    metric: str = "accuracy"
 
     @property
     def done(self) -> int:
@@ -294,7 +296,9 @@ class SearchState:
         return f"{self.complete} complete, {self.pruned} pruned, {self.failed} failed"
 
 
-def search_state(trials: Sequence[FrozenTrial], total: int, size: int) -> SearchState:
+def search_state(
+    trials: Sequence[FrozenTrial], total: int, size: int, metric: str = "accuracy"
+) -> SearchState:
     """Count trials.
 
     What is counted are choices of values: one that two machines have begun at once counts once, and
@@ -304,6 +308,7 @@ def search_state(trials: Sequence[FrozenTrial], total: int, size: int) -> Search
         trials: All of them.
         total: Number of trials that are wanted.
         size: Number of different trials that there can be.
+        metric: What they are compared by.
     """
     complete = _choices(trials, TrialState.COMPLETE)
     pruned = _choices(trials, TrialState.PRUNED) - complete
@@ -317,6 +322,7 @@ def search_state(trials: Sequence[FrozenTrial], total: int, size: int) -> Search
         failed=len(failed),
         running=len(_choices(trials, TrialState.RUNNING) - ended - failed),
         best=None if best is None else best.value,
+        metric=metric,
     )
 
 
@@ -330,7 +336,7 @@ def _choice(trial: FrozenTrial) -> object:
 
 
 def best_of(trials: Sequence[FrozenTrial]) -> FrozenTrial | None:
-    """The first complete trial with the highest validation accuracy."""
+    """The first complete trial with the highest validation score."""
     complete = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     return max(complete, key=lambda trial: trial.value or 0.0, default=None)
 
@@ -600,7 +606,8 @@ class TuningStudy:
 
     def state(self) -> SearchState:
         """How far the search is."""
-        return search_state(self.trials(), self.total, size_of(self.plan.space.choices))
+        size = size_of(self.plan.space.choices)
+        return search_state(self.trials(), self.total, size, self.plan.metric)
 
     def take(self) -> TakenTrial | None:
         """Take the next trial; None if all are done, or others are at work on the last ones."""
