@@ -7,6 +7,7 @@ import pytest
 import torch
 from drawn_graphs import drawn_graph
 from scipy.sparse import csr_array
+from torch_geometric.nn import SAGEConv
 from torch_geometric.transforms import NormalizeFeatures
 
 from ncgnn.errors import InputError
@@ -35,12 +36,12 @@ def test_features_are_kept_in_the_form_that_multiplies_faster(form, distance):
     features = features_with(int(210 / SPARSE_COST) + distance)
     inputs = GraphInputs(with_features(form(features)))
     assert isinstance(inputs.features, ConstantSparse) == (distance < 0)
-    assert torch.equal(inputs.dense_features, torch.from_numpy(features))
+    assert torch.equal(inputs.x, torch.from_numpy(features))
     assert cost(inputs.features) <= 210
     rows = torch.tensor([3, 0, 7])
     selected = select_rows(inputs.features, rows)
     dense = selected.to_dense() if isinstance(selected, ConstantSparse) else selected
-    assert torch.equal(dense, inputs.dense_features[rows])
+    assert torch.equal(dense, inputs.x[rows])
 
 
 @pytest.mark.parametrize("form", [np.asarray, csr_array])
@@ -51,16 +52,14 @@ def test_row_scaling_is_that_of_pyg(form, count):
     graph = with_features(form(features))
     expected = NormalizeFeatures()(with_features(features).to_pyg()).x
     found = GraphInputs(graph, scaling="row")
-    assert torch.allclose(found.dense_features, expected, atol=1e-7)
+    assert torch.allclose(found.x, expected, atol=1e-7)
     assert isinstance(found.features, ConstantSparse) == (count == 20)
-    assert torch.equal(GraphInputs(graph).dense_features, torch.from_numpy(features))
+    assert torch.equal(GraphInputs(graph).x, torch.from_numpy(features))
 
 
 def test_rows_without_features_stay_zero():
     features = np.zeros((3, 2), dtype=np.float32)
-    assert torch.equal(
-        GraphInputs(with_features(features), scaling="row").dense_features, torch.zeros(3, 2)
-    )
+    assert torch.equal(GraphInputs(with_features(features), scaling="row").x, torch.zeros(3, 2))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -84,6 +83,37 @@ def test_rows_of_the_adjacency_are_targets_and_loops_are_left_out(directed, loop
     eye = torch.eye(drawn.num_nodes, dtype=torch.float64)
     assert torch.equal(inputs.looped_adjacency.to_dense(), drawn.A + eye)
     assert torch.equal(inputs.everyone, torch.arange(drawn.num_nodes))
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("directed", [True, False])
+def test_layers_of_pyg_find_features_and_edges_as_they_take_them(sparse, directed):
+    drawn = drawn_graph(1, sparse=sparse, directed=directed)
+    inputs = drawn.inputs()
+    assert isinstance(inputs.features, ConstantSparse) == sparse
+    with torch.inference_mode():  # what is kept must serve training too
+        assert torch.equal(inputs.x, drawn.X)
+        assert inputs.edge_index.dtype == torch.int64
+    assert inputs.x is inputs.x
+    assert inputs.edge_index is inputs.edge_index
+    assert {*zip(*inputs.edge_index.tolist(), strict=True)} == {
+        *zip(*drawn.edge_index.tolist(), strict=True)
+    }
+    layer = SAGEConv(16, 2, aggr="sum", bias=False).double()
+    found = layer(inputs.x, inputs.edge_index)
+    found.sum().backward()
+    expected = layer.lin_l(drawn.A @ drawn.X) + layer.lin_r(drawn.X)
+    assert torch.allclose(found, expected)
+
+
+@pytest.mark.parametrize("loops", [[0, 4], range(13)])
+def test_edges_for_pyg_have_no_self_loops(loops):
+    drawn = drawn_graph(1)
+    looped = torch.cat([drawn.edge_index, torch.tensor([[*loops], [*loops]])], dim=1)
+    graph = Graph.from_edge_index(looped, features=drawn.X.numpy(), require_labels=False)
+    edges = GraphInputs(graph).edge_index
+    assert edges.shape == drawn.edge_index.shape
+    assert (edges[0] != edges[1]).all()
 
 
 @pytest.mark.parametrize("sparse", [True, False])

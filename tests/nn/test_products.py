@@ -16,9 +16,9 @@ from ncgnn.sparse.normalize import gcn_normalize
 def terms():
     for sparse in (True, False):
         inputs = drawn_graph(1, sparse=sparse).inputs()
-        yield Term(inputs.features), inputs.dense_features
+        yield Term(inputs.features), inputs.x
         operator = gcn_normalize(inputs.adjacency)
-        yield Term(inputs.features, operator), operator.to_dense() @ inputs.dense_features
+        yield Term(inputs.features, operator), operator.to_dense() @ inputs.x
 
 
 def weight():

@@ -143,7 +143,7 @@ def test_the_trainer_takes_a_module_that_knows_nothing_of_groups():
             self.linear = torch.nn.Linear(64, 10)
 
         def forward(self, inputs, group, key, nodes):
-            logits = self.linear(inputs.dense_features)
+            logits = self.linear(inputs.x)
             return logits if nodes is None else logits[nodes]
 
     trainer = trainer_of(ncgnn.load("digits"), "mlp", epochs=3)

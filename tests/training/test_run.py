@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny import InterruptedRunError, interrupt_at, tiny_config
 from torch import nn
-from torch_geometric.nn import GATConv, MessagePassing
+from torch_geometric.nn import GATConv, GCNConv, MessagePassing
 
 import ncgnn
 from ncgnn.data import Split
@@ -236,7 +236,7 @@ def test_scaling_and_precision_are_heeded(tmp_path):
     trained = load_run(run.folder)
     weights = trained.model.state_dict().values()
     assert all(value.dtype == torch.float64 for value in weights if value.is_floating_point())
-    sums = trained.inputs.dense_features.sum(1)
+    sums = trained.inputs.x.sum(1)
     torch.testing.assert_close(sums, torch.ones_like(sums))
 
 
@@ -373,3 +373,56 @@ def test_fit_refuses_a_split_of_another_graph():
     split = Split("custom", "custom", None, np.array([0, 1]), np.array([2]), np.array([5000]))
     with pytest.raises(InputError, match="does not have"):
         ncgnn.fit(graph, "mlp", split=split, epochs=1)
+
+
+class MyModel(ncgnn.nn.Model):
+    def __init__(self, num_features: int, num_classes: int, hidden: int = 16) -> None:
+        super().__init__()
+        self.first = GCNConv(num_features, hidden)
+        self.second = GCNConv(hidden, num_classes)
+
+    def logits(self, inputs, key):
+        hidden = self.first(inputs.x, inputs.edge_index).relu()
+        hidden = nn.functional.dropout(hidden, training=self.training)
+        return self.second(hidden, inputs.edge_index)
+
+
+def test_a_short_class_of_ones_own_is_trained_saved_and_loaded(tmp_path, own_layers):
+    graph = ncgnn.load("digits")
+    trained = ncgnn.fit(graph, MyModel, hidden=24, epochs=20)
+    assert trained.config.model.options == {"hidden": 24}
+    scores = trained.evaluate()["scores"]
+    assert scores["test"]["accuracy"] > 0.4
+    folder = trained.save(tmp_path / "run")
+    _models._registered.clear()  # as in another program
+    with pytest.raises(InputError, match="pass its class with model="):
+        ncgnn.load_run(folder)
+    again = ncgnn.load_run(folder, model=MyModel)
+    assert again.evaluate()["scores"] == scores
+    assert torch.equal(again.logits(), trained.logits())
+    with pytest.raises(InputError, match="model must be MyModel; got gcn"):
+        ncgnn.load_run(folder, model=ncgnn.nn.GCN)
+
+
+def test_a_class_of_ones_own_is_trained_by_its_name(tmp_path, own_layers):
+    graph = ncgnn.load("digits")
+    for _ in range(2):  # a cell of a notebook that is run again
+        ncgnn.nn.register_model(MyModel, replace=True)
+    trained = ncgnn.fit(graph, "mymodel", hidden=24, epochs=3)
+    assert isinstance(trained.model, MyModel)
+    assert trained.config == ncgnn.fit(graph, MyModel, hidden=24, epochs=3).config
+    folder = trained.save(tmp_path / "run")
+    assert torch.equal(ncgnn.load_run(folder).logits(), trained.logits())
+    with pytest.raises(InputError, match="hiden: there is no such option; did you mean hidden"):
+        ncgnn.fit(graph, "mymodel", hiden=24)
+
+
+def test_capitals_of_a_models_name_play_no_part_where_one_is_meant(tmp_path, own_layers):
+    assert tiny_config("NCGCN") == tiny_config("ncgcn")
+    path = tmp_path / "run.toml"
+    path.write_text('[data]\ndataset = "digits"\n[model]\nname = "NCGCN"\nhidden = 8\n')
+    config = ncgnn.training.make_config(config=path, model="ncgcn")
+    assert (config.model.name, config.model.options["hidden"]) == ("ncgcn", 8)
+    ncgnn.nn.register_model(type("GCN", (MyModel,), {}))
+    assert ncgnn.nn.model_class("gcn") is ncgnn.nn.GCN
+    assert issubclass(ncgnn.nn.model_class("GCN"), MyModel)

@@ -80,6 +80,18 @@ class GraphInputs:
         """All nodes."""
         return torch.arange(self.num_nodes, device=self.device)
 
+    @property
+    def x(self) -> torch.Tensor:
+        """The features as PyG's layers take them: dense [n, features], made once."""
+        if isinstance(self.features, torch.Tensor):
+            return self.features
+        return self.kept("x", self.features.to_dense)
+
+    @property
+    def edge_index(self) -> torch.Tensor:
+        """The edges as PyG's layers take them: source → target [2, E], without self-loops."""
+        return self.kept("edge_index", lambda: self.adjacency.pattern.edge_index)
+
     @cached_property
     def adjacency(self) -> ConstantSparse:
         """Row = target, column = source, all ones, without self-loops."""
@@ -104,13 +116,6 @@ class GraphInputs:
     def looped_adjacency(self) -> ConstantSparse:
         """The adjacency with a self-loop on every node."""
         return add_self_loops(self.adjacency)
-
-    @cached_property
-    def dense_features(self) -> torch.Tensor:
-        """The features as a dense tensor, for layers that take no other."""
-        return (
-            self.features if isinstance(self.features, torch.Tensor) else self.features.to_dense()
-        )
 
     def propagated(self, operator: ConstantSparse, uses: int = 1) -> Constant | None:
         """The features multiplied by an operator, where that is worth keeping; made once.

@@ -75,22 +75,30 @@ def model_class(model: str | type[Model]) -> type[Any]:
     """
     if not isinstance(model, str):
         return _checked_class(model)
-    if model in _registered:
-        return _registered[model]
-    if model in BUILT_IN:
-        module, name = BUILT_IN[model].split(":")
-        return getattr(import_module(f"ncgnn.nn.{module}"), name)
-    found = _entry_points().get(model)
+    name = model_name(model)
+    if name in _registered:
+        return _registered[name]
+    if name in BUILT_IN:
+        module, kind = BUILT_IN[name].split(":")
+        return getattr(import_module(f"ncgnn.nn.{module}"), kind)
+    found = _entry_points().get(name)
     if found is None:
-        raise UnknownNameError("model", model, model_names())
-    _registered[model] = _checked_class(found.load())
-    return _registered[model]
+        raise UnknownNameError("model", name, model_names())
+    _registered[name] = _checked_class(found.load())
+    return _registered[name]
 
 
 def model_name(model: str | type[Model]) -> str:
-    """The name of a model; a class that has none yet is registered under its own."""
+    """The name of a model; a class that has none yet is registered under its own.
+
+    Capitals play no part where just one model is meant: ``"mymodel"`` is ``"MyModel"``. A name that
+    no model has is returned as it is.
+    """
     if isinstance(model, str):
-        return model
+        if model in _registered or model in BUILT_IN or model in (known := model_names()):
+            return model
+        meant = [name for name in known if name.lower() == model.lower()]
+        return meant[0] if len(meant) == 1 else model
     for name, kind in _registered.items():
         if kind is model:
             return name

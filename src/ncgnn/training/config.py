@@ -104,7 +104,7 @@ class ModelConfig(BaseModel):
     @classmethod
     def _check_name(cls, name: str) -> str:
         model_class(name)
-        return name
+        return model_name(name)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -172,8 +172,9 @@ def make_config(
     said = {place: value for place, value in arguments.items() if value is not None}
     said |= {placed(key): value for key, value in (settings or {}).items()}
     name = said.get(("model", "name"), given.get("model", {}).get("name", "ncgcn"))
+    name = model_name(str(name))
     _check_options([key for key in settings or {} if "." not in key], name, where)
-    if given.get("model", {}).get("name", name) != name:
+    if model_name(str(given.get("model", {}).get("name", name))) != name:
         # Options of the model that the file is for mean nothing to another one.
         if len(given["model"]) > 1:
             warnings.warn(
@@ -254,11 +255,11 @@ def _merge(base: Tree, over: Tree) -> Tree:
     return result
 
 
-def _check_options(keys: list[str], model: Any, where: str) -> None:
+def _check_options(keys: list[str], model: str, where: str) -> None:
     """Refuse an option that no section has; ``keys`` do not say which one they mean."""
     if not keys:
         return
-    known = ["name", *model_class(str(model)).Options.model_fields]
+    known = ["name", *model_class(model).Options.model_fields]
     for key in keys:
         if placed(key)[0] == "model" and key not in known:
             everything = [*known[1:], *TrainingConfig.model_fields, *DataConfig.model_fields]
@@ -280,7 +281,8 @@ class ConfigFile:
     @property
     def model(self) -> str | None:
         """The model that it names."""
-        return self._option("model", "name")
+        name = self._option("model", "name")
+        return None if name is None else model_name(name)
 
     @property
     def dataset(self) -> str | None:
@@ -327,7 +329,7 @@ def read_config_file(path: Path | str) -> ConfigFile:
         else:
             section = tree.get("model")
             model = section.get("name", "ncgcn") if isinstance(section, dict) else "ncgcn"
-            _check_options([key], model, str(path))
+            _check_options([key], str(model), str(path))
             home = placed(key)[0]
             raise InputError(f"{path}: {key} belongs under a section, [{home}].")
     return ConfigFile(path.absolute(), tree)

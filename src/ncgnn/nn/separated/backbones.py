@@ -250,7 +250,7 @@ class ConvChannels:
 
     def __init__(self, inputs: GraphInputs, separation: Separation, self_loops: bool) -> None:
         self.inputs, self.separation, self.self_loops = inputs, separation, self_loops
-        self.edges = inputs.adjacency.pattern.edge_index
+        self.edges = inputs.edge_index
 
     def __call__(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
         """The channel of the group that holds the given nodes."""
@@ -260,11 +260,11 @@ class ConvChannels:
         from_group, into_group = inside[self.edges[0]], inside[self.edges[1]]
         if mode == "unmasked":
             edges = self._with_loops(self.edges, len(everyone))
-            first = ConvInput(edges, self.inputs.dense_features)
+            first = ConvInput(edges, self.inputs.x)
             return Channel(everyone, everyone, first, ConvInput(edges))
         if mode in ("renormalised", "ego"):
             kept = from_group if mode == "renormalised" else from_group & into_group
-            first = ConvInput(self._looped(into_group), self.inputs.dense_features)
+            first = ConvInput(self._looped(into_group), self.inputs.x)
             return Channel(everyone, everyone, first, ConvInput(self._looped(kept)))
         first = self._into(into_group, inside, rows)
         if mode == "source":
@@ -286,10 +286,10 @@ class ConvChannels:
         taking_part = inside.clone()
         taking_part[self.edges[0][into]] = True
         if 2 * int(taking_part.sum()) > len(taking_part):  # not worth a copy of their features
-            return ConvInput(self._looped(into), self.inputs.dense_features, keep=rows)
+            return ConvInput(self._looped(into), self.inputs.x, keep=rows)
         nodes = torch.nonzero(taking_part).flatten()
         keep = torch.cumsum(taking_part, 0).index_select(0, rows) - 1
-        x = self.inputs.dense_features.index_select(0, nodes)
+        x = self.inputs.x.index_select(0, nodes)
         return ConvInput(self._relabelled(into, nodes), x, keep=keep)
 
     def _relabelled(self, kept: torch.Tensor, nodes: torch.Tensor) -> torch.Tensor:
