@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import statistics
 
 import pytest
 from typer.testing import CliRunner
@@ -10,9 +11,10 @@ import ncgnn
 from ncgnn.cli import app
 from ncgnn.cli.experiments import NAMES
 from ncgnn.cli.progress import titles
-from ncgnn.experiments import grid
+from ncgnn.experiments import grid, read_runs, results_table
 from ncgnn.graph import Graph
 from ncgnn.paper.targets import targets
+from ncgnn.report import results_tables
 
 SEVERAL = "mlp,gcn,sage,gat,h2gcn,gprgnn,fagcn,ncgcn"
 SMALL = ["--set", "epochs=4", "--set", "hidden=8"]
@@ -51,6 +53,22 @@ def test_a_sweep_is_done_once(runs):
     assert shown["failed"] == {}
     assert "4 found finished" in result.stderr
     assert "runs to train: 0" in result.stderr
+
+
+def test_a_sweep_with_another_metric_shows_it_beside_accuracy(tmp_path):
+    command = ["sweep", "digits", "--models", "mlp", "--seeds", 2, "--metric", "macro_f1"]
+    result = run(*command, *SMALL, "--runs", tmp_path)
+    assert result.stderr.count(": val macro-F1 ") == 2
+    (table,) = results_tables(results_table(read_runs(tmp_path)[0]))
+    assert "selected by" in result.stdout
+    line = dict(zip(table.head, table.rows[0], strict=True))
+    assert line["selected by"] == "macro-F1"
+    scores = [json.loads(one.read_text())["scores"] for one in tmp_path.glob("*/result.json")]
+    mean = statistics.fmean(part["val"]["macro_f1"] for part in scores)
+    assert line["validation macro-F1"].startswith(f"{100 * mean:.2f} ± ")
+    assert {"validation accuracy", "test accuracy", "test macro-F1"} < set(table.head)
+    (row,) = json.loads(run("results", "--runs", tmp_path, "--json").stdout)["rows"]
+    assert (row["metric"], row["val_score"]) == ("macro_f1", pytest.approx(mean))
 
 
 def test_a_sweep_is_shown_before_it_is_trained(runs):

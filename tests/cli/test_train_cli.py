@@ -101,6 +101,29 @@ def test_several_models_are_compared_in_one_table(tmp_path):
         assert name in result.stdout
 
 
+def test_the_metric_selects_the_epoch_and_is_named_everywhere(tmp_path):
+    chosen = ["train", "digits", *QUICK, "--metric", "macro_f1", "--runs", tmp_path]
+    result = run(*chosen)
+    assert result.exit_code == 0, result.output
+    (folder,) = tmp_path.iterdir()
+    stored = json.loads((folder / "result.json").read_text())
+    history = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    best = max(history, key=lambda record: record["val_macro_f1"])
+    assert (stored["metric"], stored["best_epoch"]) == ("macro_f1", best["epoch"])
+    scores = {part: f"{100 * stored['scores'][part]['macro_f1']:.2f}" for part in ("val", "test")}
+    assert f"val macro-F1 {scores['val']}%, test {scores['test']}%" in result.stderr
+    assert "validation macro-F1" in result.stdout
+    page = (folder / "report.html").read_text()
+    assert f"Test macro-F1 {scores['test']} %, accuracy" in page
+    assert "Selected by</td><td>validation macro-F1" in page
+    assert "macro-F1" in run("evaluate", folder).stdout
+    compared = run(*chosen, "--model", "mlp,gcn")
+    assert "Best on validation by macro-F1" in compared.stdout
+    refused = run(*chosen, "--set", "metric=accuracy")
+    assert (refused.exit_code, "--metric and --set metric" in refused.stderr) == (2, True)
+    assert "macro_f1" in run("train", "digits", "--metric", "f1", "--runs", tmp_path).stderr
+
+
 def test_a_toml_file_and_tensorboard(tmp_path):
     config = tmp_path / "c.toml"
     config.write_text(

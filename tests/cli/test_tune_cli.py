@@ -85,6 +85,20 @@ def test_the_same_command_again_only_prints(tuned):
     assert 0 < found["evaluation"]["test_nodes_seen_in_search"] < 1
 
 
+def test_a_search_by_another_metric_names_it(tuned, tmp_path):
+    _, command, _ = tuned
+    others = ["--metric", "roc_auc", "--trials", 1, "--runs", tmp_path]
+    result = run(*command, *others)
+    assert result.exit_code == 0, result.output
+    assert "validation ROC AUC in the search, seed 0" in result.stdout
+    assert "test ROC AUC, fresh seeds 1, 2" in result.stdout
+    assert "[1/1] trials: best val ROC AUC" in result.stderr
+    found = json.loads(run(*command, *others, "--json").stdout)
+    assert found["metric"] == "roc_auc"
+    assert 0 < found["search"]["val_roc_auc"] <= 1
+    assert {"val_accuracy", "val_roc_auc", "test_roc_auc"} < found["evaluation"].keys()
+
+
 def test_the_best_configuration_is_trained_as_it_is(tuned):
     folder, _, _ = tuned
     (best,) = folder.glob("runs/tune-*/best.toml")

@@ -79,6 +79,20 @@ def test_the_best_trial_wins(searched):
     assert (result.state.complete, result.state.pruned, result.state.failed) == (4, 0, 0)
 
 
+def test_the_metric_decides_which_trial_wins(tmp_path):
+    settings = QUICK | {"metric": "macro_f1"}
+    options = {"trials": 3, "workers": 1, "evaluate_seeds": 0, "runs": tmp_path / "study"}
+    result = tune("digits", "mlp", settings=settings, **options)
+    values = [float(row["val_macro_f1"]) for row in rows(result.folder)]
+    assert result.value == max(values)
+    found = train_run(result.config, tmp_path).result
+    assert found["scores"]["val"]["macro_f1"] == result.value
+    assert (found["metric"], result.state.metric) == ("macro_f1", "macro_f1")
+    assert f"# macro-F1, {result.value:.4f}" in (result.folder / "best.toml").read_text()
+    with pytest.raises(InputError, match="--metric says it"):
+        tune("digits", "mlp", search={"metric": ["accuracy", "macro_f1"]}, **options)
+
+
 def test_a_trial_is_the_mean_over_its_seeds(searched, tmp_path):
     _, result = searched
     configs = [result.config.model_copy(update={"training": t}) for t in _with_seeds(result, 0, 3)]

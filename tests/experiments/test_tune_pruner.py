@@ -91,9 +91,9 @@ class Taken:
 
 def test_a_stage_does_not_report_the_best_of_the_one_before():
     taken = Taken()
-    report = _Report(taken, 0, 1, "val_accuracy")
+    report = _Report(taken, 0, 1, "val_macro_f1")
     for phase, value in (("first", 0.9), ("first", 0.8), ("last", 0.2), ("last", 0.3)):
-        report({"phase": phase, "val_accuracy": value})
+        report({"phase": phase, "val_accuracy": 1.0, "val_macro_f1": value})
     places = [(0, 0, 1), (0, 0, 2), (0, 1, 1), (0, 1, 2)]
     steps = [step_of(*place) for place in places]
     assert taken.heard == dict(zip(steps, (0.9, 0.9, 0.2, 0.3), strict=True))

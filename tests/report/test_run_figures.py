@@ -94,6 +94,19 @@ def test_curves_show_the_history_and_the_best_epoch() -> None:
         assert axis.lines[-1].get_label() == "best epoch (2)"
 
 
+def test_figures_show_the_metric_that_selected_the_best_epoch() -> None:
+    history = made_history()
+    for record in history:
+        record["val_macro_f1"] = 0.5 * record["val_accuracy"]
+    figures = run_figures({}, history, made_result() | {"metric": "macro_f1"})
+    score: Any = figures["curves"].axes[1]
+    assert score.get_ylabel() == "macro-F1"
+    assert set(lines_of(score)) == {"validation", "best epoch (2)"}
+    assert lines_of(score)["validation"] == column(history, "val_macro_f1")
+    *_, right = _interplay_axes(figures["interplay"], "macro-F1")
+    assert lines_of(right)["validation macro-F1"] == column(history, "val_macro_f1")
+
+
 def test_curves_without_test_nodes_have_no_test_curve() -> None:
     accuracy = curves_figure(made_history(test=False), 2).axes[1]
     assert set(lines_of(accuracy)) == {"train", "validation", "best epoch (2)"}
@@ -125,9 +138,9 @@ def test_interplay_shows_confusion_accuracy_groups_and_alpha() -> None:
     assert "best epoch (2)" in shown
 
 
-def _interplay_axes(figure: Any) -> tuple[Any, Any, Any, Any]:
+def _interplay_axes(figure: Any, score: str = "accuracy") -> tuple[Any, Any, Any, Any]:
     by_label = {axis.get_ylabel(): axis for axis in figure.axes}
-    labels = ("mean NC", "nodes in the group", "α (message passing)", "validation accuracy")
+    labels = ("mean NC", "nodes in the group", "α (message passing)", f"validation {score}")
     top, sizes, alpha, right = (by_label[label] for label in labels)
     return top, sizes, alpha, right
 
