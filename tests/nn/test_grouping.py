@@ -10,9 +10,9 @@ import pytest
 import torch
 from drawn_graphs import CLASSES, drawn_graph
 
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, UnknownNameError
 from ncgnn.graph import Graph
-from ncgnn.nn import Grouper, Grouping, GroupingRule
+from ncgnn.nn import NCGCN, Grouper, Grouping, GroupingRule, grouping, register_guidance
 
 LABELS = np.array([0, 1, 2, 0, 1, 1, 2, 2, 0, -1, 1, 0, -1])
 
@@ -58,6 +58,85 @@ def test_groups_are_those_counted_by_hand(guidance, hops, thresholds, kind, dire
     assert found.group.tolist() == group.tolist()
     assert found.group.dtype == torch.int64
     assert found.confusion.dtype == torch.float64
+
+
+def rarity(graph, labels):
+    """Any numbers, also above one and unknown ones, from graph and labels."""
+    values = 10.0 * labels + graph.degrees
+    return np.where(labels < 0, math.nan, values)
+
+
+def degree_by_hand(A):
+    degrees = A.sum(1)
+    return np.log(1 + degrees) / np.log(1 + degrees.max())
+
+
+@pytest.mark.parametrize("guidance", ["degree", rarity, lambda g, y: torch.tensor(rarity(g, y))])
+@pytest.mark.parametrize("thresholds", [(0.5,), (0.2, 0.6)])
+@pytest.mark.parametrize("kind", ["value", "quantile"])
+def test_groups_by_degree_or_by_a_function_are_those_by_hand(guidance, thresholds, kind):
+    drawn = drawn_graph(3)
+    A = drawn.A.numpy()
+    if guidance == "degree":
+        expected = degree_by_hand(A)
+    else:
+        expected = np.where(LABELS < 0, math.nan, 10.0 * LABELS + A.sum(1))
+    rule = GroupingRule(thresholds=thresholds, guidance=guidance, kind=kind)
+    found = Grouper(drawn.graph(), rule)(torch.from_numpy(LABELS))
+    assert np.allclose(found.confusion.numpy(), expected, equal_nan=True)
+    assert found.confusion.dtype == torch.float64
+    limits = thresholds if kind == "value" else np.nanquantile(expected, thresholds)
+    above = sum((np.nan_to_num(expected, nan=-1) > limit).astype(int) for limit in limits)
+    assert found.group.tolist() == above.tolist()
+    assert found.group.sum() > 0
+
+
+def test_degrees_leave_out_self_loops_and_need_no_edges():
+    edges = np.array([[0, 1, 2, 2], [1, 1, 1, 0]])
+    rule = GroupingRule(guidance="degree")
+    looped = Graph.from_edge_index(edges, require_labels=False)
+    values = Grouper(looped, rule)(torch.zeros(3, dtype=torch.int64)).confusion
+    assert values.tolist() == pytest.approx([math.log(2) / math.log(3), 1, 0])
+    empty = Graph.from_edge_index(np.zeros((2, 0), int), num_nodes=3, require_labels=False)
+    assert not Grouper(empty, rule)(torch.zeros(3, dtype=torch.int64)).confusion.any()
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (np.zeros(4), r"\[13\]; got \[4\]"),
+        (np.zeros((13, 1)), r"got \[13, 1\]"),
+        (np.full(13, math.inf), "infinite"),
+        (None, "one number per node"),
+        (["a"] * 13, "got list"),
+    ],
+)
+def test_what_is_not_one_number_per_node_is_refused(values, words):
+    grouper = Grouper(drawn_graph(0).graph(), GroupingRule(guidance=lambda graph, labels: values))
+    with pytest.raises(InputError, match=words):
+        grouper(torch.from_numpy(LABELS))
+
+
+def test_a_function_is_registered_under_a_name(monkeypatch):
+    monkeypatch.setattr(grouping, "_functions", dict(grouping._functions))
+    with pytest.raises(UnknownNameError, match="known: nc, nh, degree"):
+        Grouper(drawn_graph(0).graph(), GroupingRule(guidance="rarity"))
+    with pytest.raises(InputError, match="known: nc, nh, degree"):
+        NCGCN(4, 2, guidance="rarity")
+    assert NCGCN(4, 2, guidance=rarity).rule.guidance is rarity
+    register_guidance("rarity", rarity)
+    register_guidance("rarity", rarity)
+    assert NCGCN(4, 2, guidance="rarity").rule == NCGCN(4, 2, guidance=rarity).rule
+    by_name = Grouper(drawn_graph(0).graph(), GroupingRule(guidance="rarity"))
+    by_function = Grouper(drawn_graph(0).graph(), GroupingRule(guidance=rarity))
+    labels = torch.from_numpy(LABELS)
+    assert torch.equal(by_name(labels).group, by_function(labels).group)
+    with pytest.raises(InputError, match="replace=True"):
+        register_guidance("rarity", lambda graph, labels: labels)
+    with pytest.raises(InputError, match="other than nc"):
+        register_guidance("nc", rarity)
+    with pytest.raises(InputError, match="must be a function"):
+        register_guidance("other", 5)
 
 
 def test_a_grouper_serves_changing_predictions():

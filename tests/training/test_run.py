@@ -16,7 +16,7 @@ from ncgnn.data import Split
 from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.experiments.records import read_runs
 from ncgnn.graph import as_graph
-from ncgnn.nn import register_backbone
+from ncgnn.nn import grouping, register_backbone
 from ncgnn.nn import registry as _models
 from ncgnn.training import DamagedFileError, RunFolder, load_run, train_run
 
@@ -426,3 +426,26 @@ def test_capitals_of_a_models_name_play_no_part_where_one_is_meant(tmp_path, own
     ncgnn.nn.register_model(type("GCN", (MyModel,), {}))
     assert ncgnn.nn.model_class("gcn") is ncgnn.nn.GCN
     assert issubclass(ncgnn.nn.model_class("GCN"), MyModel)
+
+
+def by_column(graph, labels):
+    return torch.tensor(graph.features[:, 20])
+
+
+def test_a_run_is_guided_by_a_function_and_saved_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(grouping, "_functions", dict(grouping._functions))
+    graph = ncgnn.load("digits")
+    settings = {"hidden": 8, "epochs": 3, "threshold_kind": "quantile"}
+    trained = ncgnn.fit(graph, "ncgcn", guidance=by_column, **settings)
+    assert trained.config.model.options["guidance"] is by_column
+    assert 0 < trained.grouping.group.sum() < graph.num_nodes
+    with pytest.raises(InputError, match=r"model.guidance must have a name.*register_guidance"):
+        trained.save(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(InputError, match="register_guidance"):
+        train_run(tiny_config(guidance=by_column), tmp_path)
+    ncgnn.nn.register_guidance("column", by_column)
+    again = ncgnn.load_run(trained.save(tmp_path / "run"))
+    assert again.config.model.options["guidance"] == "column"
+    assert torch.equal(again.grouping.group, trained.grouping.group)
+    assert torch.equal(again.logits(), trained.logits())

@@ -11,7 +11,7 @@ from ncgnn.nn.base import (
 )
 from ncgnn.nn.baselines.classic import GCN, MLP, GraphSAGE
 from ncgnn.nn.functional import DropoutKey, relu_dropout
-from ncgnn.nn.grouping import Grouper, Grouping, GroupingRule
+from ncgnn.nn.grouping import Grouper, Grouping, GroupingRule, register_guidance
 from ncgnn.nn.inputs import FeatureScaling, GraphInputs, check_features
 from ncgnn.nn.registry import (
     model_class,
@@ -54,6 +54,7 @@ __all__ = [
     "model_names",
     "no_such_option",
     "register_backbone",
+    "register_guidance",
     "register_model",
     "relu_dropout",
 ]

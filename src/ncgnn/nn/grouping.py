@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from ncgnn.metrics import ConfusionTracker, confusion_masks
+from ncgnn.errors import InputError, UnknownNameError
+from ncgnn.graph import Graph, as_graph
+from ncgnn.metrics import ConfusionTracker, confusion_masks, labelled
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ncgnn.graph import GraphLike
 
-Guidance = Literal["nc", "nh"]
+#: Gives one number per node from the graph and the class of every node, -1 = unknown.
+GuidanceFunction: TypeAlias = Callable[[Graph, NDArray[np.int64]], NDArray[Any] | torch.Tensor]
+Guidance: TypeAlias = str | GuidanceFunction
 ThresholdKind = Literal["value", "quantile"]
 
 # Stored neighbourhoods of two or more hops may take this much memory; see ConfusionTracker.
@@ -30,7 +34,8 @@ class GroupingRule:
         hops: Size of the neighbourhood, k.
         thresholds: Ascending; a node is in group g if its confusion is above g of them.
         guidance: ``"nc"`` groups by Neighborhood Confusion; ``"nh"`` by 1 - Node Homophily (of the
-            closed neighbourhood), the paper's ablation.
+            closed neighbourhood), the paper's ablation; ``"degree"`` by :func:`scaled_degree`. Also
+            a name from :func:`register_guidance`, or a function ``(graph, labels) -> values``.
         kind: Whether thresholds are values of the confusion, or quantiles of it among all nodes.
         known_labels: Whether training nodes count with their labels instead of the predictions.
     """
@@ -70,30 +75,120 @@ class Grouper:
         self, graph: GraphLike, rule: GroupingRule, num_classes: int | None = None
     ) -> None:
         self.rule = rule
-        self._tracker = ConfusionTracker(
-            graph, rule.hops, num_classes=num_classes, memory_budget=MEMORY_BUDGET
-        )
+        self._count = self._counter(graph, rule.guidance, num_classes)
 
     def __call__(self, labels: torch.Tensor) -> Grouping:
         """Group the nodes of the graph by their labels or predictions [n], -1 = unknown."""
-        classes = labels.detach().cpu().numpy()
-        confusion = self._tracker(classes) if self.rule.guidance == "nc" else self._unlike(classes)
+        confusion = self._count(labels.detach().cpu().numpy())
         group = np.zeros(len(confusion), dtype=np.int64)
         for threshold in self.rule.thresholds:
-            group += confusion_masks(confusion, self._value(confusion, threshold))[1]
+            group += self._above(confusion, threshold)
         return Grouping(torch.from_numpy(confusion), torch.from_numpy(group))
 
-    def _value(self, confusion: NDArray[np.float64], threshold: float) -> float:
-        if self.rule.kind == "value":
-            return threshold
-        return float(np.nanquantile(confusion, threshold))
+    def _counter(
+        self, graph: GraphLike, guidance: Guidance, num_classes: int | None
+    ) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
+        """What gives the values of all nodes from their classes."""
+        if guidance not in ("nc", "nh"):
+            function = guidance_function(guidance)
+            known = as_graph(graph, require_labels=False)
+            return lambda classes: _checked_values(function(known, classes), known.num_nodes)
+        tracker = ConfusionTracker(
+            graph, self.rule.hops, num_classes=num_classes, memory_budget=MEMORY_BUDGET
+        )
+        return tracker if guidance == "nc" else lambda classes: _unlike(tracker, classes)
 
-    def _unlike(self, classes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """1 - NH: the share of a node's closed neighbourhood that has another label."""
-        from ncgnn.metrics import labelled
+    def _above(self, confusion: NDArray[np.float64], threshold: float) -> NDArray[np.bool_]:
+        if self.rule.kind == "quantile":
+            threshold = float(np.nanquantile(confusion, threshold))
+        if self.rule.guidance in ("nc", "nh"):
+            return confusion_masks(confusion, threshold)[1]
+        return confusion > threshold  # a quantile of other values may be any number
 
-        given = labelled(self._tracker.graph, classes, self._tracker.num_classes)
-        counts = self._tracker.neighborhoods.count(given.classes, given.num_classes, "closed")
-        share = np.ones(len(classes))
-        np.divide(counts.same, counts.size, out=share, where=counts.size > 0)
-        return 1 - share
+
+def _unlike(tracker: ConfusionTracker, classes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """1 - NH: the share of a node's closed neighbourhood that has another label."""
+    given = labelled(tracker.graph, classes, tracker.num_classes)
+    counts = tracker.neighborhoods.count(given.classes, given.num_classes, "closed")
+    share = np.ones(len(classes))
+    np.divide(counts.same, counts.size, out=share, where=counts.size > 0)
+    return 1 - share
+
+
+def _checked_values(values: Any, num_nodes: int) -> NDArray[np.float64]:
+    """What a function of guidance gave, as float64 [n]; NaN = nothing is known of a node."""
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu().numpy()
+    try:
+        found = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"guidance must give one number per node; got {type(values).__name__}."
+        ) from None
+    if found.shape != (num_nodes,):
+        raise InputError(
+            f"guidance must give one number per node, [{num_nodes}]; got {list(found.shape)}."
+        )
+    if np.isinf(found).any():
+        raise InputError("guidance must give finite numbers, or NaN; got infinite ones.")
+    return found
+
+
+def scaled_degree(graph: Graph, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    r"""The degree of every node, scaled to [0, 1]: :math:`\log(1 + d_i) / \log(1 + \max_j d_j)`.
+
+    :math:`d_i` is the number of edges into node i, self-loops left out. The logarithm keeps a few
+    hubs from pushing everyone else to 0. Labels play no part.
+    """
+    targets = graph.targets
+    degrees = np.bincount(targets[graph.indices != targets], minlength=graph.num_nodes)
+    logarithms = np.log1p(degrees)
+    return logarithms / max(float(logarithms.max(initial=0)), 1e-12)
+
+
+_functions: dict[str, GuidanceFunction] = {"degree": scaled_degree}
+
+
+def register_guidance(name: str, function: GuidanceFunction, *, replace: bool = False) -> None:
+    """Make a function known as a value of the option ``guidance``, also in TOML and ``--set``.
+
+    Args:
+        name: What configurations call it.
+        function: ``(graph, labels) -> values``: one number per node, an array or a tensor, from
+            the :class:`ncgnn.graph.Graph` and the class of every node, -1 = unknown. Nodes with
+            larger values are in later groups; fixed thresholds lie between 0 and 1.
+        replace: Whether it takes the place of another function of this name.
+    """
+    if not name or name in ("nc", "nh", "none"):
+        raise InputError(f"a guidance must have a name other than nc, nh and none; got '{name}'.")
+    if not callable(function):
+        raise InputError(
+            f"guidance must be a function (graph, labels) -> values; got {function!r}."
+        )
+    if not replace and _functions.get(name, function) is not function:
+        raise InputError(
+            f"there is a guidance '{name}' already; choose another name, or set replace=True."
+        )
+    _functions[name] = function
+
+
+def guidance_function(guidance: Guidance) -> GuidanceFunction:
+    """The function of a name, or the function itself.
+
+    Raises:
+        UnknownNameError: There is none of this name.
+    """
+    if not isinstance(guidance, str):
+        return guidance
+    if guidance not in _functions:
+        raise UnknownNameError("guidance", guidance, ["nc", "nh", *_functions])
+    return _functions[guidance]
+
+
+def checked_guidance(guidance: Guidance) -> Guidance:
+    """A guidance that exists, by its name if it has one."""
+    if guidance in ("nc", "nh"):
+        return guidance
+    function = guidance_function(guidance)
+    names = [name for name, known in _functions.items() if known is function]
+    return guidance if isinstance(guidance, str) or not names else names[0]

@@ -222,8 +222,9 @@ def _group_table(run: RunFacts) -> Table:
 
 
 def _measure(config: Record) -> str:
-    """What a model's groups follow from: NC, or 1 − NH in the ablation."""
-    return "1 − NH" if config.get("model", {}).get("guidance") == "nh" else "NC"
+    """What a model's groups follow from: NC, 1 − NH in the ablation, or another guidance."""
+    guidance = config.get("model", {}).get("guidance", "nc")
+    return {"nc": "NC", "nh": "1 − NH"}.get(guidance) or str(guidance)
 
 
 def _about_groups(run: RunFacts) -> str:

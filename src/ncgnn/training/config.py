@@ -128,7 +128,7 @@ class RunConfig(Options):
     @property
     def sha256(self) -> str:
         """A hash of all options: equal configurations, equal hashes."""
-        return config_sha256(self.model_dump(mode="json"))
+        return config_sha256(self.storable().model_dump(mode="json"))
 
     @property
     def name(self) -> str:
@@ -136,6 +136,23 @@ class RunConfig(Options):
         graph = re.sub(r"[^\w.-]", "_", Path(self.data.dataset).stem) or "graph"
         parts = (graph, self.model.name, self.data.split, f"s{self.training.seed}")
         return f"{'-'.join(parts)}-{self.sha256[:10]}"
+
+    def storable(self) -> RunConfig:
+        """The configuration with functions among its options replaced by their names.
+
+        Raises:
+            InputError: A function has none.
+        """
+        if not any(map(callable, self.model.options.values())):
+            return self
+        config = resolve_config(self.model_dump())
+        for option, value in config.model.options.items():
+            if callable(value):
+                raise InputError(
+                    f"model.{option} must have a name to be saved; got a function. Name it with "
+                    "ncgnn.nn.register_guidance(name, function) first."
+                )
+        return config
 
 
 def config_sha256(tables: Tree) -> str:
@@ -211,7 +228,9 @@ def resolve_config(tree: Tree, where: str = "configuration") -> RunConfig:
         raise InputError(f"{where}: {complaint(error, kind)}") from None
     name, kind = config.model.name, model_class(config.model.name).Options
     options = checked(kind, config.model.options, f"{where}, {name}: model.")
-    model = ModelConfig(name=name, **options.model_dump(mode="json"))
+    functions = {key: value for key, value in options if callable(value)}  # from Python only
+    plain = options.model_dump(mode="json", exclude=set(functions))
+    model = ModelConfig(name=name, **plain, **functions)
     return config.model_copy(update={"model": model})
 
 

@@ -135,12 +135,12 @@ class TrainedModel:
         Args:
             path: A folder that does not exist yet or is empty.
         """
-        folder = RunFolder(Path(path).expanduser())
+        folder, config = RunFolder(Path(path).expanduser()), self.config.storable()
         if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
             raise InputError(f"{folder.path} exists already; name a new folder.")
         folder.path.mkdir(parents=True, exist_ok=True)
         folder.write_json(ENVIRONMENT, environment() | {"graph_sha256": self.graph.fingerprint})
-        folder.write_config(self.config)
+        folder.write_config(config)
         self.split.save(folder / SPLIT)
         save(self.graph, folder / GRAPH)
         folder.write_history(self.history)

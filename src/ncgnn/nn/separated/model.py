@@ -11,7 +11,7 @@ from torch import nn
 from ncgnn.errors import InputError
 from ncgnn.nn.base import Model, ModelOptions, Rate, Width, checked
 from ncgnn.nn.functional import at, mixed_relu_dropout, relu_dropout
-from ncgnn.nn.grouping import GroupingRule, Guidance, ThresholdKind
+from ncgnn.nn.grouping import GroupingRule, Guidance, ThresholdKind, checked_guidance
 from ncgnn.nn.inputs import checked_group
 from ncgnn.nn.layers import SharedProducts, product
 from ncgnn.nn.separated.backbones import (
@@ -55,9 +55,14 @@ class SeparatedOptions(ModelOptions):
     threshold_kind: ThresholdKind = "value"
     """Whether a threshold is a value of NC or a quantile of it."""
     guidance: Guidance = "nc"
-    """Group by ``nc`` or, as the ablation, by ``nh``."""
+    """Group by ``nc``, by ``nh`` (the ablation), by ``degree``, or by a function of your own."""
     known_labels: bool = False
     """Whether training labels replace predictions when NC is estimated."""
+
+    @field_validator("guidance")
+    @classmethod
+    def _check_guidance(cls, guidance: Guidance) -> Guidance:
+        return checked_guidance(guidance)
 
     @field_validator("threshold", "dropout", mode="before")
     @classmethod
