@@ -313,7 +313,7 @@ def _check_mode(constructor: Any, separation: Any, self_loops: bool, seed: int) 
     suite = _ModelSuite(f"mode '{separation}', {loops} self-loops", build, seed)
     suite.check()
     _check_channels(suite)
-    if separation in ("strict", "ego"):
+    if separation == "strict":
         _check_removed_messages(suite)
 
 

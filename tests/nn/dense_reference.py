@@ -40,11 +40,9 @@ def neighbour_operators(backbone, separation, A, M, self_loops):
         return M @ S, S @ M
     if separation == "renormalised":
         return norm(M @ A + loops), norm(A @ M + loops)
-    if separation == "ego":
-        return M @ S + (eye - M), among + (eye - M)
     if separation == "target-only":
         return M @ S, M @ S
-    assert separation in ("unmasked", "none")
+    assert separation == "none"
     return S, S
 
 

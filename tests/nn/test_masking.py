@@ -6,7 +6,7 @@ import pytest
 import torch
 from drawn_graphs import drawn_graph
 
-from ncgnn.sparse.normalize import gcn_normalize, masked_adjacency, or_itself, rows_or_itself
+from ncgnn.sparse.normalize import gcn_normalize, masked_adjacency
 
 graphs = pytest.mark.parametrize(
     ("seed", "directed"), [(seed, directed) for seed in range(3) for directed in (True, False)]
@@ -41,24 +41,11 @@ def test_masked_adjacency_keeps_its_diagonal(seed, directed, looped):
 
 
 @graphs
-def test_or_itself_is_the_block_and_the_identity(seed, directed):
-    operator = gcn_normalize(drawn_graph(seed, directed=directed).inputs().adjacency)
-    S = operator.to_dense()
-    for mask in masks(len(S)):
-        M = torch.diag(mask.double())
-        outside = torch.eye(len(S), dtype=torch.float64) - M
-        assert torch.equal(or_itself(operator, mask).to_dense(), M @ S @ M + outside)
-        assert torch.equal(rows_or_itself(operator, mask).to_dense(), M @ S + outside)
-
-
-@graphs
 def test_products_and_transposes_with_masked_matrices(seed, directed):
     operator = gcn_normalize(drawn_graph(seed, directed=directed).inputs().adjacency)
     x = torch.randn(operator.shape[0], 3, dtype=torch.float64)
     for mask in masks(operator.shape[0]):
         for matrix in (
-            or_itself(operator, mask),
-            rows_or_itself(operator, mask),
             masked_adjacency(operator, targets=mask),
             masked_adjacency(operator, sources=mask),
         ):

@@ -52,18 +52,15 @@ CHAIN = [(0, 1), (1, 2)]
     ("separation", "passes"),
     [
         ("strict", False),
-        ("ego", False),
         ("source", True),
         ("renormalised", True),
         ("target-only", True),
-        ("unmasked", True),
         ("none", True),
     ],
 )
 def test_a_second_message_from_another_group(separation, passes, backbone):
     # Node 0 reaches node 2 by way of node 1 alone: its second step is a message of the second
     # layer, from the group of node 1 to that of node 2.
-    # In mode ego it is cut twice: in the channel of node 2, node 1 does not hear node 0 either.
     assert influence(separation, backbone, [1, 1, 0], 0, 2, CHAIN) == passes
 
 

@@ -18,9 +18,7 @@ from ncgnn.sparse.normalize import (
     add_self_loops,
     gcn_normalize,
     masked_adjacency,
-    or_itself,
     row_normalize,
-    rows_or_itself,
 )
 from ncgnn.sparse.ops import (
     edge_softmax,
@@ -42,10 +40,8 @@ __all__ = [
     "gather_rows",
     "gcn_normalize",
     "masked_adjacency",
-    "or_itself",
     "row_normalize",
     "row_sum",
-    "rows_or_itself",
     "sampled_dot",
     "sparse_product",
     "weighted_matmul",

@@ -82,22 +82,6 @@ def masked_adjacency(
     return _entries(adjacency, kept | (row == col))
 
 
-def or_itself(operator: ConstantSparse, inside: torch.Tensor) -> ConstantSparse:
-    """The operator among the nodes inside a mask for them, and the identity for all others.
-
-    With M the mask as a diagonal matrix this is M·S·M + (I − M).
-    """
-    row, col = operator.pattern.row.to(torch.int64), operator.pattern.col.to(torch.int64)
-    kept = inside.index_select(0, row) & inside.index_select(0, col)
-    return _with_identity(_entries(operator, kept), ~inside)
-
-
-def rows_or_itself(operator: ConstantSparse, inside: torch.Tensor) -> ConstantSparse:
-    """The operator's rows for the nodes inside a mask, the identity for others: M·S + (I − M)."""
-    kept = inside.index_select(0, operator.pattern.row.to(torch.int64))
-    return _with_identity(_entries(operator, kept), ~inside)
-
-
 def _entries(matrix: ConstantSparse, kept: torch.Tensor) -> ConstantSparse:
     pattern = matrix.pattern
     crow = torch.zeros_like(pattern.crow)
@@ -106,16 +90,3 @@ def _entries(matrix: ConstantSparse, kept: torch.Tensor) -> ConstantSparse:
     return ConstantSparse(
         SparsePattern(crow, pattern.col[kept], pattern.shape), matrix.values[kept]
     )
-
-
-def _with_identity(matrix: ConstantSparse, nodes: torch.Tensor) -> ConstantSparse:
-    """A matrix whose rows are empty at the given nodes, with ones on the diagonal there."""
-    pattern = matrix.pattern
-    row = torch.cat([pattern.row.to(torch.int64), torch.nonzero(nodes).view(-1)])
-    order = torch.argsort(row, stable=True)
-    extra = torch.nonzero(nodes).view(-1)
-    col = torch.cat([pattern.col, extra.to(pattern.col.dtype)]).index_select(0, order)
-    values = torch.cat([matrix.values, matrix.values.new_ones(len(extra))]).index_select(0, order)
-    crow = torch.zeros_like(pattern.crow)
-    crow[1:] = torch.bincount(row, minlength=pattern.shape[0]).cumsum(0)
-    return ConstantSparse(SparsePattern(crow, col, pattern.shape), values)

@@ -10,10 +10,7 @@ mode              edges of the first layer       edges of the second layer
 ``source``        into the group                 out of the group; a node outside it has zeros
 ``renormalised``  into the group, every node     out of the group, every node keeps its row
                   keeps its row
-``ego``           into the group, every node     within the group, every node keeps its row
-                  keeps its row
 ``target-only``   into the group                 into the group, from the rows of all channels
-``unmasked``      all                            all; every channel for all nodes
 ``none``          all                            all
 ================  =============================  ============================================
 
@@ -258,14 +255,9 @@ class ConvChannels:
         inside = torch.zeros(len(everyone), dtype=torch.bool, device=everyone.device)
         inside[rows] = True
         from_group, into_group = inside[self.edges[0]], inside[self.edges[1]]
-        if mode == "unmasked":
-            edges = self._with_loops(self.edges, len(everyone))
-            first = ConvInput(edges, self.inputs.x)
-            return Channel(everyone, everyone, first, ConvInput(edges))
-        if mode in ("renormalised", "ego"):
-            kept = from_group if mode == "renormalised" else from_group & into_group
+        if mode == "renormalised":
             first = ConvInput(self._looped(into_group), self.inputs.x)
-            return Channel(everyone, everyone, first, ConvInput(self._looped(kept)))
+            return Channel(everyone, everyone, first, ConvInput(self._looped(from_group)))
         first = self._into(into_group, inside, rows)
         if mode == "source":
             gather = torch.full_like(everyone, len(rows))  # the row of zeros

@@ -15,13 +15,8 @@ mode              first layer                  second layer
 ``renormalised``  norm(M_s A)                  norm(A M_s), degrees of the masked matrices and
                                                self-loops after masking: a node outside the group
                                                keeps weight one on itself
-``ego``           M_s S + (I - M_s)            M_s S M_s + (I - M_s): strict, and outside its group
-                                               a node passes each channel on its own features
 ``target-only``   M_s S                        M_s S on the rows of all channels: weights are
                                                separated, messages are not
-``unmasked``      S                            S, every channel for all nodes: groups choose
-                                               the weight of raw features alone (what the
-                                               authors' released NCSAGE computes)
 ``none``          S                            S, one channel for all nodes
 ================  ===========================  ==================================================
 
@@ -42,14 +37,7 @@ import torch
 from ncgnn.errors import UnknownNameError
 from ncgnn.nn.inputs import checked_nodes, select_rows
 from ncgnn.nn.layers import Term
-from ncgnn.sparse import (
-    ConstantSparse,
-    gcn_normalize,
-    masked_adjacency,
-    or_itself,
-    row_normalize,
-    rows_or_itself,
-)
+from ncgnn.sparse import ConstantSparse, gcn_normalize, masked_adjacency, row_normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +45,7 @@ if TYPE_CHECKING:
     from ncgnn.nn.inputs import GraphInputs
     from ncgnn.nn.separated.backbones import Backbone
 
-Separation = Literal["strict", "source", "renormalised", "ego", "target-only", "unmasked", "none"]
+Separation = Literal["strict", "source", "renormalised", "target-only", "none"]
 SEPARATIONS: tuple[str, ...] = get_args(Separation)
 DISJOINT = ("strict", "target-only", "none")
 
@@ -198,8 +186,6 @@ class LinearChannels:
             "source": self._source,
             "target-only": self._target_only,
             "renormalised": self._renormalised,
-            "ego": self._ego,
-            "unmasked": self._unmasked,
         }[separation]
 
     def __call__(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
@@ -224,16 +210,6 @@ class LinearChannels:
         first = self._transform_first(self.operators.masked_targets(inside))
         everyone = self.inputs.everyone
         return Channel(everyone, everyone, first, self.operators.masked_sources(inside))
-
-    def _ego(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
-        inside = self._mask(rows)
-        first = self._transform_first(self.operators.targets_or_itself(inside))
-        everyone = self.inputs.everyone
-        return Channel(everyone, everyone, first, self.operators.within_or_itself(inside))
-
-    def _unmasked(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
-        everyone = self.inputs.everyone
-        return Channel(everyone, everyone, self._own_rows(everyone), self.operators.whole)
 
     def _own_rows(self, rows: torch.Tensor) -> tuple[Term, ...]:
         """The terms of the first layer M_s S, propagated beforehand where that is cheaper."""
@@ -314,14 +290,6 @@ class LinearOperators(ABC):
     def within(self, rows: torch.Tensor) -> Operators:
         """Messages among the given nodes only, [rows, rows]."""
 
-    def targets_or_itself(self, inside: torch.Tensor) -> Operators:
-        """M S + (I − M): nodes outside pass on what they have."""
-        return tuple(op and rows_or_itself(op, inside) for op in self.whole)
-
-    @abstractmethod
-    def within_or_itself(self, inside: torch.Tensor) -> Operators:
-        """Messages among the nodes inside; nodes outside pass on what they have."""
-
 
 class GcnOperators(LinearOperators):
     """S = D^-½ A D^-½ of graph convolutional networks (https://arxiv.org/abs/1609.02907)."""
@@ -335,10 +303,6 @@ class GcnOperators(LinearOperators):
     def within(self, rows: torch.Tensor) -> Operators:
         """A block of the whole graph's S: separation changes no degree."""
         return tuple(op and op.block(rows, rows) for op in self.whole)
-
-    def within_or_itself(self, inside: torch.Tensor) -> Operators:
-        """M S M + (I − M)."""
-        return tuple(op and or_itself(op, inside) for op in self.whole)
 
 
 class SageOperators(LinearOperators):
@@ -358,10 +322,6 @@ class SageOperators(LinearOperators):
         """The mean over the neighbours among the given nodes."""
         return (None, row_normalize(self.base.block(rows, rows)))
 
-    def within_or_itself(self, inside: torch.Tensor) -> Operators:
-        """The mean over the neighbours inside; a node outside is its own only neighbour."""
-        return (None, row_normalize(or_itself(self.base, inside)))
-
 
 class IdentityOperators(LinearOperators):
     """No neighbours at all."""
@@ -373,10 +333,6 @@ class IdentityOperators(LinearOperators):
         return (None,)
 
     def within(self, rows: torch.Tensor) -> Operators:
-        """Every node by itself."""
-        return (None,)
-
-    def within_or_itself(self, inside: torch.Tensor) -> Operators:
         """Every node by itself."""
         return (None,)
 

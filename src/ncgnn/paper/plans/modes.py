@@ -40,9 +40,6 @@ ROWS: dict[str, tuple[dict[str, Any], Mapping[str, int]]] = {
     _NCGCN: ({}, _WHOLE),
     "ncgcn strict": ({}, _MODES),
     "ncgcn source": ({}, _MODES),
-    "ncgcn ego": ({}, _MODES),
-    # What is the second channel good for when nobody is in it? No node is ever above T = 1.
-    "ncgcn ego, nobody ever high": ({"model.threshold": 1.0}, _MODES),
     "ncgcn none": ({}, _ABLATED | {"pubmed": 3}),
     "ncgcn target-only": ({}, _ABLATED),
     f"{_NCGCN}, guided by NH": ({"model.guidance": "nh", "model.threshold": 0.5}, _ABLATED),
@@ -72,8 +69,6 @@ ROWS: dict[str, tuple[dict[str, Any], Mapping[str, int]]] = {
     _NCSAGE: ({}, _WHOLE),
     "ncsage strict": ({}, dict.fromkeys(_FEW, 1)),
     "ncsage none": ({}, dict.fromkeys((*_QUICK, "photo"), 1)),
-    # What the authors' released NCSAGE computes.
-    "ncsage unmasked": ({}, dict.fromkeys((*_QUICK, "photo", "computers"), 1)),
     f"{_NCSAGE}, class shares of validation": (
         _SHARES,
         dict.fromkeys((*_FEW, "computers", "coauthor-physics"), 1) | {"photo": 3},
