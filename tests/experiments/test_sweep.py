@@ -16,6 +16,7 @@ import ncgnn
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning
 from ncgnn.experiments import finished_runs, grid, sweep
 from ncgnn.experiments.cells import Cell, fail, work
+from ncgnn.nn import MLP
 from ncgnn.training import train_run
 
 
@@ -379,3 +380,14 @@ def test_a_run_can_be_found_by_train_run_afterwards(tmp_path):
     configs = tiny_cells(["mlp"], (0,))
     sweep(configs, tmp_path)
     assert not train_run(configs[0], tmp_path).fresh
+
+
+class Plain(MLP):
+    """A model of one's own."""
+
+
+def test_a_class_of_ones_own_is_trained_by_workers(tmp_path):
+    configs = grid("digits", [Plain, "mlp"], settings={"epochs": 2})
+    result = sweep(configs, tmp_path, workers=1)
+    assert result.failed == {}
+    assert [run.config.model.name for run in result.runs] == ["Plain", "mlp"]

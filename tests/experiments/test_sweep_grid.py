@@ -96,5 +96,5 @@ def test_seeds_that_mean_no_run(seeds):
 
 @pytest.mark.parametrize("key", ["split", "data.split", "dataset", "model.name", "name", "seed"])
 def test_what_distinguishes_cells_is_not_a_setting(key):
-    with pytest.raises(InputError, match="is said with --"):
+    with pytest.raises(InputError, match=r"is said with (--|GRAPH)"):
         grid(["digits"], ["gcn"], settings={key: "x"})

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,18 @@ def test_processes_of_others_hear_signals_after_a_sweep(tmp_path):
         timeout=200,
     )
     assert done.stdout.split() == [str(-signal.SIGTERM)], done.stderr
+
+
+class Unreadable:
+    """A task that no process can unpickle."""
+
+    def __reduce__(self):
+        return import_module, ("no_such_module",)
+
+
+def test_a_task_that_cannot_be_read_is_an_error_and_the_next_one_is_done():
+    events = events_of(echo, Unreadable(), "next")
+    (error,) = [value for kind, _, value in events if kind == "error"]
+    assert "no_such_module" in error
+    assert "register_model" in error
+    assert ("result", "next", "next") in events

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import traceback
 import warnings
 from contextlib import suppress
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ncgnn._numba import use_threads
 from ncgnn.data import load, make_split
 from ncgnn.errors import DataNotFoundError, InputError, NcgnnWarning, lacks_memory, sentence
+from ncgnn.nn import model_class, register_model
 from ncgnn.training import (
     CONFIG,
     ERROR,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ncgnn.graph import Graph
+    from ncgnn.nn import Model
     from ncgnn.training import RunConfig, RunResult
 
 State = Literal["finished", "running", "interrupted", "damaged", "failed", "missing"]
@@ -57,6 +60,7 @@ class Cell:
         run: The finished run.
         error: Why it failed or cannot be trained, or what is damaged.
         warnings: What a person should know of its training.
+        model: The class of a model of one's own, for processes that do not know it yet.
     """
 
     config: RunConfig
@@ -71,6 +75,7 @@ class Cell:
     run: RunResult | None = None
     error: str = ""
     warnings: tuple[str, ...] = ()
+    model: type[Model] | None = None
 
     @property
     def name(self) -> str:
@@ -121,10 +126,23 @@ def make_cells(
             *(config, root, place, threads, hashes.get(config.data.dataset, "")),
             splits.get(_split_of(config), ""),
             warm_up,
+            model=_own_class(config.model.name),
         )
         for config in configs
     }
     return [inspect(cell, retry_failed=retry_failed) for cell in cells.values()]
+
+
+def _own_class(name: str) -> type[Model] | None:
+    """The class of a model that is not of this package, if other processes may import it."""
+    kind = model_class(name)
+    if kind.__module__.startswith("ncgnn."):
+        return None
+    try:
+        pickle.dumps(kind)
+    except (pickle.PicklingError, AttributeError):  # it is local to a function
+        return None
+    return kind
 
 
 def inspect(cell: Cell, *, retry_failed: bool = False) -> Cell:
@@ -175,6 +193,8 @@ def work(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
+            if cell.model is not None:
+                register_model(cell.model, cell.config.model.name, replace=True)
             graph = _checked_graph(cell)
             if cell.warm_up and not cell.folder.is_done() and not cell.folder.is_in_use():
                 _warm_up(cell.config, graph, stop)

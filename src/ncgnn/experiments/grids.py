@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import InputError
+from ncgnn.nn import model_name
 from ncgnn.training import located, make_config, read_config_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ncgnn.nn import Model
     from ncgnn.training import ConfigFile, RunConfig
 
 
@@ -59,7 +61,7 @@ _SAID_ELSEWHERE = {
 
 def grid(
     datasets: str | Sequence[str] | None = None,
-    models: str | Sequence[str] | None = None,
+    models: str | type[Model] | Sequence[str | type[Model]] | None = None,
     *,
     seeds: int | Sequence[int] | None = None,
     split: str | None = None,
@@ -71,7 +73,8 @@ def grid(
 
     Args:
         datasets: Names or paths of npz files; None: those that the TOML files name.
-        models: Names; None: what the TOML file says, or ncgcn.
+        models: Names, or classes of your own, which processes that train them must be able to
+            import; None: what the TOML file says, or ncgcn.
         seeds: How many, from 0 on, or which; None: what the TOML file says, or 0.
         split: Split family.
         device: Where tensors live.
@@ -88,7 +91,9 @@ def grid(
     if graphs == [None]:
         raise InputError("name a graph, or several: GRAPH on the command line, datasets in Python.")
     graphs = list(dict.fromkeys(located(graph) for graph in graphs))
-    chosen = _each([models] if isinstance(models, str) else models or _named(files, "model"))
+    several = [models] if isinstance(models, str | type) else models
+    named = [one if isinstance(one, str) else model_name(one) for one in several or ()]
+    chosen = _each(named or _named(files, "model"))
     common = _common_split(files)
     check_all_used(files, [(dataset, model) for dataset in graphs for model in chosen])
     return [

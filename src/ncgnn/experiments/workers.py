@@ -242,6 +242,8 @@ def _serve(pipe: Connection, work: Work) -> None:
     threading.Thread(target=_listen, args=(pipe, tasks, stopped), daemon=True).start()
     while (task := tasks.get()) is not None:
         try:
+            if isinstance(task, InputError):  # it could not be read
+                raise task
             done = work(task, lambda value: _send(pipe, ("report", value)), stopped.is_set)
             _send(pipe, ("result", done))
         except Exception as error:
@@ -251,13 +253,24 @@ def _serve(pipe: Connection, work: Work) -> None:
 def _listen(pipe: Connection, tasks: queue.Queue[Any], stopped: threading.Event) -> None:
     with suppress(EOFError, OSError):
         while True:
-            kind, task = pipe.recv()
+            try:
+                kind, task = pipe.recv()
+            except (AttributeError, ImportError) as error:
+                kind, task = "task", _unreadable(error)
             if kind == "stop":
                 stopped.set()
             else:
                 tasks.put(task)
     stopped.set()  # the parent is gone: save the state and leave
     tasks.put(None)
+
+
+def _unreadable(error: Exception) -> InputError:
+    return InputError(
+        f"a worker process cannot import what it is to work with ({error}); put a model of your "
+        "own into a module that can be imported, with @register_model, or name it as an entry "
+        "point in the group ncgnn.models."
+    )
 
 
 def _send(pipe: Connection, message: object) -> None:
