@@ -136,15 +136,14 @@ def test_no_folder_is_made_for_a_split_family_that_does_not_exist(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_trainer_takes_a_module_that_knows_nothing_of_groups():
-    class Plain(torch.nn.Module):
+def test_the_trainer_takes_a_model_that_knows_nothing_of_groups():
+    class Plain(ncgnn.nn.Model):
         def __init__(self):
             super().__init__()
             self.linear = torch.nn.Linear(64, 10)
 
-        def forward(self, inputs, group, key, nodes):
-            logits = self.linear(inputs.x)
-            return logits if nodes is None else logits[nodes]
+        def logits(self, inputs, key):
+            return self.linear(inputs.x)
 
     trainer = trainer_of(ncgnn.load("digits"), "mlp", epochs=3)
     own = type(trainer)(
