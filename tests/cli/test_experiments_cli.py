@@ -238,7 +238,9 @@ def test_a_table_is_made_once_and_then_only_printed(tmp_path):
     assert "runs to train: 0, 2 found finished" in again.stderr
     assert "NCGCN (k=3)" in again.stdout
     assert "paper split" in again.stdout
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"table1.md", "table1.tex"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        *("table1.csv", "table1.md", "table1.tex")
+    }
 
 
 def test_a_table_as_json(tmp_path):

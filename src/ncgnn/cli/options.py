@@ -153,7 +153,7 @@ SettingsOption = Annotated[
     ),
 ]
 ConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="TOML file with the configuration.")
+    list[str] | None, typer.Option("--config", help="TOML file with the configuration.")
 ]
 ConfigsOption = Annotated[
     list[str] | None,
@@ -334,6 +334,14 @@ def read_paths(values: list[str] | None, option: str) -> list[Path] | None:
     """Read a list of files."""
     found = read_list(values, option)
     return None if found is None else [Path(name).expanduser() for name in found]
+
+
+def read_path(values: list[str] | None, option: str) -> Path | None:
+    """Read a file where one is enough."""
+    found = read_paths(values, option)
+    if found is not None and len(found) > 1:
+        raise InputError(f"{option} takes one file only; 'ncgnn sweep' takes several.")
+    return None if found is None else found[0]
 
 
 def read_numbers(text: str, option: str, least: int = 1) -> tuple[int, ...]:

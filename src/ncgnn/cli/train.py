@@ -32,6 +32,7 @@ from ncgnn.cli.options import (
     print_json,
     read_list,
     read_numbers,
+    read_path,
     read_seeds,
     read_settings,
     table_console,
@@ -96,7 +97,7 @@ def train(
             split=split,
             device=device,
             seed=number,
-            config=config,
+            config=read_path(config, "--config"),
             settings=chosen,
         )
         for name in read_list(models, "--models") or (None,)
@@ -118,7 +119,7 @@ def train(
             else ncgnn.report.comparison_table(per_model)
         )
         # A file may say other rates.
-        if config is None and (remark := about_parameters(configs, chosen)) is not None:
+        if not config and (remark := about_parameters(configs, chosen)) is not None:
             note(remark)
     note("Results are in", *(f"  {result.folder}" for result in results))
 
@@ -265,7 +266,7 @@ def tune(
         evaluate_seeds=_fresh_seeds(evaluate_seeds),
         split=split,
         device=device,
-        config=config,
+        config=read_path(config, "--config"),
         settings=read_settings(settings, {"training.seed": ("--seeds", seeds)}, metric),
         data_dir=data_dir,
         runs=runs,

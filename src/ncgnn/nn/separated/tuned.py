@@ -149,6 +149,7 @@ class SeparatedTunedOptions(SeparatedOptions):
     activation: Literal[False] = False  # pyright: ignore[reportIncompatibleVariableOverride]
     """ReLU follows every layer, so this cannot be chosen."""
     readout_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Dropout rate of the rows that raw features are mixed into, before the last linear layer."""
     layers: Annotated[int, Field(ge=1)] = 3
     """Number of convolutions."""
     norm: Norm = "layer"
