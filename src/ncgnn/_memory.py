@@ -6,8 +6,6 @@ import ctypes
 import sys
 from pathlib import Path
 
-import psutil
-
 _GIB = 2**30
 # Limits of a container, and what it uses: version 2 of control groups, then version 1.
 _GROUPS = (
@@ -45,6 +43,8 @@ def available_gib(groups: Path = Path("/sys/fs/cgroup")) -> float:
     Args:
         groups: Folder of the system's control groups.
     """
+    import psutil  # the command line imports this module for help, too
+
     left = [_left_in_group(groups / limit, groups / used) for limit, used in _GROUPS]
     return (
         min([psutil.virtual_memory().available, *(one for one in left if one is not None)]) / _GIB
