@@ -229,7 +229,9 @@ def test_the_perceptron_ends_its_stage_with_its_last_weights():
     last = copy.deepcopy(one.model.perceptron.state_dict())
     begun = {}
     step = one._step
-    one._step = lambda: begun.update(copy.deepcopy(one.model.perceptron.state_dict())) or step()
+    one._step = lambda record: (
+        begun.update(copy.deepcopy(one.model.perceptron.state_dict())) or step(record)
+    )
     one.epoch()
     assert all(torch.equal(begun[name], last[name]) for name in last)
 
