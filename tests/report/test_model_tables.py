@@ -5,43 +5,34 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import Field
 from rich.console import Console
 
+from ncgnn.options import Options
 from ncgnn.report import model_details, model_tables, option_facts
 from ncgnn.report.models import _short
 
 
-class Plain(BaseModel):
-    """Base.
-
-    Attributes:
-        hidden: Width of the hidden layer.
-        kind: What an older class
-            says of it.
-    """
+class Plain(Options):
+    """Base."""
 
     hidden: Annotated[int, Field(ge=1)] = 512
+    """Width of the hidden layer."""
     kind: Literal["mean", "sum"] = "mean"
+    """What an older class
+    says of it."""
 
 
 class Odd(Plain):
-    """Options of every type.
+    """Options of every type."""
 
-    Text before, with a colon: like this.
-
-    Attributes:
-        kind: Which sum, ``mean`` or ``sum``; see :class:`Plain`,
-            on a second line: with a colon.
-        rates: Several.
-        limit: Or nothing.
-
-    Example:
-        pair: This is no attribute.
-    """
-
+    kind: Literal["mean", "sum"] = "mean"
+    """Which sum, ``mean`` or ``sum``; see :class:`Plain`,
+    on a second line: with a colon."""
     rates: tuple[Annotated[float, Field(ge=0, lt=1)], ...] = (0.5, 0.25)
+    """Several."""
     limit: Annotated[float, Field(gt=0)] | None = None
+    """Or nothing."""
     pair: tuple[int, str] = (1, "a")
     switch: bool = True
     name: str
