@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from metric_strategies import Case, cases, drawn_case
 
+import ncgnn
 from ncgnn import metrics
 from ncgnn.graph import Graph
 
@@ -156,7 +157,7 @@ def test_transform_attaches_confusion():
     case = drawn_case(8, 50, 3, 4, unlabelled=0.2)
     data = pyg(case)
     classes = max(case.labels) + 1
-    changed = metrics.AddNeighborhoodConfusion()(data)
+    changed = ncgnn.AddNeighborhoodConfusion()(data)
     assert changed.nc.dtype == torch.float32
     expected = metrics.neighborhood_confusion(case.graph(), num_classes=classes)
     np.testing.assert_allclose(changed.nc.numpy(), expected, rtol=1e-6)
@@ -169,7 +170,7 @@ def test_transform_with_several_hops_and_other_names():
 
     case = drawn_case(8, 50, 3, 4)
     guesses = torch.randint(0, 4, (50,), generator=torch.Generator().manual_seed(0))
-    transform = metrics.AddNeighborhoodConfusion(
+    transform = ncgnn.AddNeighborhoodConfusion(
         hops=(1, 2), attribute="confusion", labels="guess", num_classes=6
     )
     changed = transform(pyg(case, guess=guesses))
@@ -185,6 +186,6 @@ def test_transforms_can_be_composed():
     from torch_geometric.transforms import Compose, ToUndirected
 
     case = Case(3, [(0, 1), (1, 2)], [0, 1, 1], 2)
-    changed = Compose([ToUndirected(), metrics.AddNeighborhoodConfusion()])(pyg(case))
+    changed = Compose([ToUndirected(), ncgnn.AddNeighborhoodConfusion()])(pyg(case))
     expected = metrics.neighborhood_confusion(case.undirected().graph())
     np.testing.assert_allclose(changed.nc.numpy(), expected, rtol=1e-6)

@@ -19,10 +19,11 @@ from ncgnn.training import score, scores
 from ncgnn.training.evaluation import accuracy_by, calibration_error, deciles, evaluation
 
 
-class Grouped:
+class Grouped(ncgnn.nn.Model):
     """A model of which only the rule counts."""
 
     def __init__(self, rule):
+        super().__init__()
         self.rule = rule
 
 

@@ -129,7 +129,7 @@ def test_which_stages_count():
 
 
 def test_parameter_groups_reach_the_optimiser():
-    groups = trainer(weight_decay=0.25).optimizer.param_groups
+    groups = trainer(weight_decay=0.25).new_optimizer().param_groups
     assert [group["weight_decay"] for group in groups] == [0.25, 0.0]
     assert [len(group["params"]) for group in groups] == [2, 1]
 
@@ -149,7 +149,7 @@ def test_stages_without_epochs_are_refused(monkeypatch):
     with pytest.raises(InputError, match="stage 'none'"):
         Phase("none", 5, 0)
     monkeypatch.setattr(Staged, "phases", lambda self, epochs, patience: ())
-    with pytest.raises(InputError, match="no stage of training"):
+    with pytest.raises(InputError, match="at least one stage"):
         trainer()
 
 

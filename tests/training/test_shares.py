@@ -26,7 +26,7 @@ def shifted():
 
 def test_corrected_answers_follow_bayes_rule(shifted):
     inputs, split = shifted
-    train, val = torch.from_numpy(split.train), torch.from_numpy(split.val)
+    train, val = torch.tensor(split.train), torch.tensor(split.val)
     correction = ShareCorrection.of("val", inputs, split)
     assert correction is not None
     shares = [
