@@ -8,6 +8,11 @@ from pathlib import Path
 import numba
 import pytest
 import torch
+from hypothesis import settings
+
+# A busy machine is no failure.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
