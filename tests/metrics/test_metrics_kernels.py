@@ -219,7 +219,7 @@ def test_search_of_sparse_neighbourhoods(hops, num_classes):
 def test_search_with_bits_but_without_sets_of_rows(num_classes):
     case = ring(3200, [1, 5, 70, 200, 411, 900, 1500, 2222], num_classes, loops=False)
     searched = Neighborhoods(case.graph(), 2)
-    assert len(searched._row_sets) == 0
+    assert len(searched._search.sets[1]) == 0
     assert not any(last_hop_is_sparse(case, 2))
     check(case, 2)
     check(case, 2, memory_budget=1 << 30)
@@ -230,7 +230,7 @@ def test_search_with_bits_but_without_sets_of_rows(num_classes):
 def test_search_with_sets_of_all_rows(hops, num_classes):
     case = drawn_case(hops, 200, 12, num_classes, unlabelled=0.2)
     searched = Neighborhoods(case.graph(), hops)
-    assert (searched._set_of_row >= 0).sum() > 190
+    assert (searched._search.sets[0] >= 0).sum() > 190
     check(case, hops)
     check(case, hops, memory_budget=1 << 30)
 
@@ -240,7 +240,7 @@ def test_search_with_sets_of_all_rows(hops, num_classes):
 def test_search_with_sets_of_hubs_only(hops, num_classes):
     case = drawn_case(7, 1300, 2, num_classes, hubs=1, unlabelled=0.2)
     searched = Neighborhoods(case.graph(), hops)
-    with_set = (searched._set_of_row >= 0).sum()
+    with_set = (searched._search.sets[0] >= 0).sum()
     assert 1 <= with_set < 600
     sparse = last_hop_is_sparse(case, hops)
     assert any(sparse)
@@ -315,6 +315,23 @@ def test_stored_pattern_lists_every_member_in_rising_order():
             ]
             assert [members[a:b].tolist() for a, b in itertools.pairwise(starts)] == expected
             assert stored.num_members == len(members)
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+@pytest.mark.parametrize(
+    "case", [ring(1500, [1, 40], 2), drawn_case(3, 150, 5, 2), drawn_case(4, 900, 2, 2, hubs=1)]
+)
+def test_rings_are_found_for_any_rows(case, hops):
+    graph, neighbors = case.graph(), brute.sources(case.num_nodes, case.edges)
+    search = metrics.HopSearch(graph.indptr, graph.indices, hops, exactly=True)
+    sizes = search.sizes()
+    for first, end in ((0, None), (7, 31), (5, 5)):
+        starts, members = search.members(sizes, first, end)
+        expected = [
+            sorted(brute.within(neighbors, v, hops) - brute.within(neighbors, v, hops - 1) - {v})
+            for v in range(case.num_nodes)[first:end]
+        ]
+        assert [members[a:b].tolist() for a, b in itertools.pairwise(starts)] == expected
 
 
 def test_labels_take_the_smallest_type_that_holds_all_classes():

@@ -16,7 +16,7 @@ from ncgnn.metrics.homophily import (
     neighborhood_entropy,
     node_homophily,
 )
-from ncgnn.metrics.neighborhoods import labelled, mean
+from ncgnn.metrics.neighborhoods import HopSearch, labelled, mean
 from ncgnn.metrics.summary import Analysis, analyze
 from ncgnn.metrics.theory import (
     conditional_entropy,
@@ -29,6 +29,7 @@ __all__ = [
     "Analysis",
     "ConfusionTracker",
     "Duplication",
+    "HopSearch",
     "adjusted_homophily",
     "analyze",
     "class_insensitive_homophily",

@@ -103,6 +103,59 @@ class LabelCounts:
     matrix: NDArray[np.int32]
 
 
+class HopSearch:
+    """Finds the nodes within some steps of each node, in memory proportional to the graph.
+
+    Args:
+        indptr: Row starts of an adjacency.
+        indices: Its columns: the nodes that are one step away.
+        hops: Number of steps, at least one.
+        exactly: Whether nodes that are fewer steps away are left out, as is the node itself.
+
+    Attributes:
+        blocks: Blocks of rows of about equal work.
+        sets: Which bit set of a neighborhood each row has, -1 for none; and these sets.
+    """
+
+    def __init__(
+        self, indptr: NDArray[Any], indices: NDArray[Any], hops: int, *, exactly: bool = False
+    ) -> None:
+        indptr = _read_only(np.asarray(indptr, dtype=np.int64).view())
+        indices = _read_only(indices.view())
+        self._rows = indptr, indices, hops, exactly
+        degrees = np.diff(indptr)
+        # Work of the second hop; further hops are assumed to spread alike.
+        walks = np.zeros(len(indptr), dtype=np.int64)
+        np.cumsum(_within_hops.sums_over_rows(indptr, indices, degrees), out=walks[1:])
+        self.blocks = balanced_blocks(walks)
+        largest = _within_hops.largest_rows(indptr, indices.nbytes)
+        set_of_row = np.full(len(degrees), -1, dtype=np.int32)
+        set_of_row[largest] = np.arange(len(largest))
+        self.sets = set_of_row, _within_hops.bit_rows(indptr, indices, largest)
+
+    def sizes(self) -> NDArray[np.int64]:
+        """How many nodes each row has."""
+        sizes = np.zeros(len(self._rows[0]) - 1, dtype=np.int64)
+        search = (*self._rows, *self.sets)
+        over_blocks(self.blocks, lambda a, b: _within_hops.pattern_sizes(*search, a, b, sizes))
+        return sizes
+
+    def members(
+        self, sizes: NDArray[np.int64], first: int = 0, end: int | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """The nodes of the rows from ``first`` to ``end`` as CSR, in ascending order."""
+        end = len(sizes) if end is None else end
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        starts -= starts[first]
+        members = np.empty(int(starts[end]), dtype=self._rows[1].dtype)
+        search = (*self._rows, *self.sets)
+        over_blocks(
+            np.unique(self.blocks.clip(first, end)),
+            lambda a, b: _within_hops.fill_pattern(*search, a, b, starts, members),
+        )
+        return starts[first : end + 1], members
+
+
 class Neighborhoods:
     """The nodes within ``hops`` steps of each node, following edges backwards.
 
@@ -127,33 +180,18 @@ class Neighborhoods:
         if hops == 1:
             self._blocks = balanced_blocks(self._indptr)
             return
-        self._prepare_search()
+        self._search = HopSearch(self._indptr, self._indices, hops)
+        self._blocks = self._search.blocks
         if memory_budget > 0:
             self._store(memory_budget)
 
-    def _prepare_search(self) -> None:
-        degrees = np.diff(self._indptr)
-        # Work of the second hop; further hops are assumed to spread alike.
-        walks = np.zeros(len(self._indptr), dtype=np.int64)
-        np.cumsum(_within_hops.sums_over_rows(self._indptr, self._indices, degrees), out=walks[1:])
-        self._blocks = balanced_blocks(walks)
-        rows = _within_hops.largest_rows(self._indptr, self._indices.nbytes)
-        self._row_sets = _within_hops.bit_rows(self._indptr, self._indices, rows)
-        self._set_of_row = np.full(len(degrees), -1, dtype=np.int32)
-        self._set_of_row[rows] = np.arange(len(rows))
-
     def _store(self, memory_budget: int) -> None:
-        search = (self._indptr, self._indices, self.hops, self._set_of_row, self._row_sets)
-        sizes = np.zeros(len(self._indptr) - 1, dtype=np.int64)
-        over_blocks(self._blocks, lambda a, b: _within_hops.pattern_sizes(*search, a, b, sizes))
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        self.num_members = int(starts[-1])
-        if self.num_members * self._indices.itemsize + starts.nbytes > memory_budget:
+        sizes = self._search.sizes()
+        self.num_members = int(sizes.sum())
+        taken = self.num_members * self._indices.itemsize + self._indptr.nbytes
+        if taken > memory_budget:
             return
-        members = np.empty(self.num_members, dtype=self._indices.dtype)
-        over_blocks(
-            self._blocks, lambda a, b: _within_hops.fill_pattern(*search, a, b, starts, members)
-        )
+        starts, members = self._search.members(sizes)
         self._indptr, self._indices = _read_only(starts), _read_only(members)
         # Every node is a member of its own row.
         self._loops = _read_only(np.ones(len(sizes), dtype=bool))
@@ -231,7 +269,7 @@ class Neighborhoods:
         results = (to.size, to.top, to.same)
         extras = (to.surprise, to.leader, to.matrix)
         if not self.stored:
-            sets = (self._set_of_row, self._row_sets, self._label_sets(classes, num_classes))
+            sets = (*self._search.sets, self._label_sets(classes, num_classes))
             search = (self._indptr, self._indices, self.hops, classes, num_classes, closed, *sets)
             over_blocks(
                 self._blocks,

@@ -13,11 +13,11 @@ from scipy.sparse.csgraph import shortest_path
 
 import ncgnn
 from ncgnn.errors import InputError
+from ncgnn.metrics import HopSearch
 from ncgnn.nn import DropoutKey
 from ncgnn.nn import base as _memory_guard
 from ncgnn.nn.baselines import h2gcn
 from ncgnn.nn.baselines.h2gcn import H2GCN, DistanceTwo, needed_memory
-from ncgnn.nn.baselines.two_hop import count_pairs
 from ncgnn.nn.functional import dropout
 from ncgnn.testing import check_model
 
@@ -43,6 +43,13 @@ def at_distance(drawn, k):
     """By shortest paths, which the model does not use."""
     distances = shortest_path(drawn.A.numpy(), directed=False, unweighted=True)
     return torch.from_numpy((distances == k).astype(np.float64))
+
+
+def search(adjacency):
+    """A search of the nodes at distance two, and their numbers."""
+    pattern = adjacency.pattern
+    found = HopSearch(pattern.crow.numpy(), pattern.col.numpy(), 2, exactly=True)
+    return found, found.sizes()
 
 
 def dense_logits(model, drawn, key=None):
@@ -95,7 +102,7 @@ def test_pairs_at_distance_two(block, density, directed):
     drawn = drawn_graph(7, nodes=60, density=density, directed=directed)
     wanted = at_distance(drawn, 2)
     adjacency = drawn.inputs().undirected_adjacency
-    found = DistanceTwo.of(adjacency, count_pairs(adjacency, exactly=True), block)
+    found = DistanceTwo.of(*search(adjacency), adjacency.values, block)
     pattern = torch.cat([rows.to_dense() for rows in found.blocks])
     assert torch.equal(pattern, wanted)
     assert all(rows.pattern.col.dtype == torch.int32 for rows in found.blocks)
@@ -118,9 +125,8 @@ def test_neighbours_of_neighbours_that_are_neighbours_are_not_at_distance_two():
         triangle_with_tail, features=np.eye(4), require_labels=False
     )
     adjacency = ncgnn.nn.GraphInputs(graph).undirected_adjacency
-    counts = count_pairs(adjacency, exactly=True)
-    assert counts.tolist() == [1, 1, 0, 2]
-    found = DistanceTwo.of(adjacency, counts)
+    assert search(adjacency)[1].tolist() == [1, 1, 0, 2]
+    found = DistanceTwo.of(*search(adjacency), adjacency.values)
     places = torch.nonzero(torch.cat([rows.to_dense() for rows in found.blocks])).tolist()
     assert places == [[0, 3], [1, 3], [3, 0], [3, 1]]
 
@@ -136,7 +142,7 @@ def test_pairs_are_found_once_per_graph(monkeypatch):
 
 def test_too_little_memory_is_said_before_it_is_taken(monkeypatch):
     inputs = drawn_graph(2).inputs()
-    pairs = count_pairs(inputs.undirected_adjacency, exactly=True).sum()
+    pairs = search(inputs.undirected_adjacency)[1].sum()
 
     def made_too_early(*given):
         raise AssertionError("the pairs are stored before they are known to fit")

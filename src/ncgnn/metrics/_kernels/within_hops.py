@@ -134,13 +134,14 @@ def pattern_sizes(
     indptr: NDArray[np.int64],
     indices: NDArray[Any],
     hops: int,
+    exactly: bool,
     set_of_row: NDArray[np.int32],
     row_sets: NDArray[np.uint64],
     first_row: int,
     end_row: int,
     sizes: NDArray[np.int64],
 ) -> None:
-    """Number of nodes within ``hops`` steps of each node, itself included."""
+    """Number of nodes within ``hops`` steps of each node, itself included, or exactly there."""
     num_nodes = len(indptr) - 1
     seen = np.zeros((num_nodes + 63) // 64, np.uint64)
     queue = np.empty(num_nodes, indices.dtype)
@@ -149,13 +150,15 @@ def pattern_sizes(
         if _is_sparse(head, tail, indptr, queue, len(seen)):
             sizes[i] = _expand(head, tail, indptr, indices, seen, queue)
             _clear(queue[: sizes[i]], seen)
-            continue
-        _mark_last_hop(head, tail, indptr, indices, seen, queue, set_of_row, row_sets)
-        total = _U0
-        for word in range(len(seen)):
-            total += popcount(seen[word])
-            seen[word] = _U0
-        sizes[i] = np.int64(total)
+        else:
+            _mark_last_hop(head, tail, indptr, indices, seen, queue, set_of_row, row_sets)
+            total = _U0
+            for word in range(len(seen)):
+                total += popcount(seen[word])
+                seen[word] = _U0
+            sizes[i] = np.int64(total)
+        if exactly:
+            sizes[i] -= tail
 
 
 @compiled
@@ -163,6 +166,7 @@ def fill_pattern(
     indptr: NDArray[np.int64],
     indices: NDArray[Any],
     hops: int,
+    exactly: bool,
     set_of_row: NDArray[np.int32],
     row_sets: NDArray[np.uint64],
     first_row: int,
@@ -170,18 +174,21 @@ def fill_pattern(
     starts: NDArray[np.int64],
     members: NDArray[Any],
 ) -> None:
-    """Write the nodes within ``hops`` steps of each node, itself included, in rising order."""
+    """Write the nodes that :func:`pattern_sizes` counts, those of each row in rising order."""
     num_nodes = len(indptr) - 1
     seen = np.zeros((num_nodes + 63) // 64, np.uint64)
     queue = np.empty(num_nodes, indices.dtype)
     for i in range(first_row, end_row):
         head, tail = _inner_hops(i, hops, indptr, indices, seen, queue)
+        left_out = tail if exactly else 0
         if _is_sparse(head, tail, indptr, queue, len(seen)):
-            tail = _expand(head, tail, indptr, indices, seen, queue)
-            members[starts[i] : starts[i + 1]] = np.sort(queue[:tail])
-            _clear(queue[:tail], seen)
+            end = _expand(head, tail, indptr, indices, seen, queue)
+            members[starts[i] : starts[i + 1]] = np.sort(queue[left_out:end])
+            _clear(queue[:end], seen)
             continue
         _mark_last_hop(head, tail, indptr, indices, seen, queue, set_of_row, row_sets)
+        for node in queue[:left_out]:
+            seen[np.uint64(node) >> _U6] &= ~(_U1 << (np.uint64(node) & _U63))
         position = starts[i]
         for word in range(len(seen)):
             bits = seen[word]

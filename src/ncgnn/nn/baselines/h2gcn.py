@@ -11,11 +11,11 @@ import torch
 from pydantic import Field
 from torch import nn
 
+from ncgnn.metrics import HopSearch
 from ncgnn.nn.base import GIB, Model, PlainOptions, Rate, Width, checked, free_gib, refuse_beyond
-from ncgnn.nn.baselines.two_hop import count_pairs, find_pairs
 from ncgnn.nn.functional import at, dropout
 from ncgnn.nn.layers import FeatureLinear
-from ncgnn.sparse import ConstantSparse
+from ncgnn.sparse import ConstantSparse, SparsePattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,13 +127,15 @@ class H2GCN(Model):
         return total
 
     def _distance_two(self, inputs: GraphInputs) -> DistanceTwo:
-        counts = count_pairs(inputs.undirected_adjacency, exactly=True)
+        pattern = inputs.undirected_adjacency.pattern
+        search = HopSearch(pattern.crow.cpu().numpy(), pattern.col.cpu().numpy(), 2, exactly=True)
+        counts = search.sizes()
         pairs, hidden = int(counts.sum()), self.embedding.weight.shape[1]
         needed = needed_memory(pairs, len(counts), hidden, self.layers, inputs.dtype.itemsize)
         found = f"there are {pairs:,} pairs of nodes at distance two; training"
         less, there = "a smaller hidden, a smaller graph", free_gib(inputs.device)
         refuse_beyond(self.memory_limit, there, needed, found, less)
-        return DistanceTwo.of(inputs.undirected_adjacency, counts)
+        return DistanceTwo.of(search, counts, inputs.undirected_adjacency.values)
 
 
 class _Hop(Protocol):
@@ -177,28 +179,32 @@ class DistanceTwo:
 
     @classmethod
     def of(
-        cls, adjacency: ConstantSparse, counts: NDArray[np.int64], block: int = PAIRS_PER_BLOCK
+        cls,
+        search: HopSearch,
+        counts: NDArray[np.int64],
+        like: torch.Tensor,
+        block: int = PAIRS_PER_BLOCK,
     ) -> DistanceTwo:
-        """Find the pairs of an undirected graph, about ``block`` of them at a time.
+        """Find the pairs, about ``block`` of them at a time.
 
         Args:
-            adjacency: The graph.
+            search: Search of the nodes at distance exactly two.
             counts: Number of pairs of each node.
+            like: A tensor of the wanted type and device.
             block: Number of pairs.
         """
         n, starts = len(counts), np.concatenate([[0], np.cumsum(counts)])
         cuts = np.searchsorted(starts, np.arange(block, starts[-1], block))
         bounds = [0, *np.unique(cuts[cuts < n]).tolist(), n]
-        ones = adjacency.values.new_ones(
-            max(int(starts[b] - starts[a]) for a, b in pairwise(bounds))
-        )
-        patterns = (
-            find_pairs(adjacency, counts, exactly=True, first=a, end=b).to(adjacency.device)
-            for a, b in pairwise(bounds)
-        )
-        degrees = torch.from_numpy(counts)[:, None].to(adjacency.values)
-        scale = degrees.pow(-0.5).masked_fill_(degrees == 0, 0)
-        return cls(tuple(ConstantSparse(rows, ones[: rows.nnz]) for rows in patterns), scale)
+        ones = like.new_ones(max(int(starts[b] - starts[a]) for a, b in pairwise(bounds)))
+        blocks: list[ConstantSparse] = []
+        for first, end in pairwise(bounds):
+            crow, col = search.members(counts, first, end)
+            parts = torch.from_numpy(crow.astype(col.dtype)), torch.from_numpy(col)
+            pattern = SparsePattern(*parts, (end - first, n)).to(like.device)
+            blocks.append(ConstantSparse(pattern, ones[: pattern.nnz]))
+        degrees = torch.from_numpy(counts)[:, None].to(like)
+        return cls(tuple(blocks), degrees.pow(-0.5).masked_fill_(degrees == 0, 0))
 
     def __matmul__(self, dense: torch.Tensor) -> torch.Tensor:
         product = _SymmetricProduct.apply(self.blocks, self.scale * dense)

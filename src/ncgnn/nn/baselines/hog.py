@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, one_hot
 
 from ncgnn.errors import InputError
+from ncgnn.metrics import HopSearch
 from ncgnn.nn.base import (
     GIB,
     LastPass,
@@ -21,10 +22,10 @@ from ncgnn.nn.base import (
     free_gib,
     refuse_beyond,
 )
-from ncgnn.nn.baselines.two_hop import count_pairs, count_walks, find_pairs
 from ncgnn.nn.functional import at, relu_dropout
 from ncgnn.nn.layers import FeatureLinear
 from ncgnn.sparse import (
+    ConstantSparse,
     add_self_loops,
     gather_rows,
     row_sum,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from ncgnn.nn.functional import DropoutKey
     from ncgnn.nn.inputs import GraphInputs
-    from ncgnn.sparse import ConstantSparse, SparsePattern
+    from ncgnn.sparse import SparsePattern
 
 # Floats and indices per pair of nodes, from measured peaks. Training: two weights with gradients,
 # moments and best values, what a step keeps for its gradients, and a checkpoint being written,
@@ -266,17 +267,22 @@ def _shares(walks: ConstantSparse, mask: torch.Tensor) -> torch.Tensor:
 
 def pairs_per_node(inputs: GraphInputs) -> NDArray[np.int64]:
     """How many nodes are at most two steps away from each, itself included; O(n) memory."""
-    adjacency = inputs.undirected_adjacency
-    return inputs.kept("nodes within two steps", lambda: count_pairs(adjacency, exactly=False))
+
+    def count() -> NDArray[np.int64]:
+        pattern = inputs.undirected_adjacency.pattern
+        return HopSearch(pattern.crow.cpu().numpy(), pattern.col.cpu().numpy(), 2).sizes()
+
+    return inputs.kept("nodes within two steps", count)
 
 
 def two_hop_walks(inputs: GraphInputs) -> ConstantSparse:
     """S = (A + I)², the numbers of walks of two steps, made once."""
 
     def make() -> ConstantSparse:
-        adjacency = inputs.undirected_adjacency
-        pairs = find_pairs(adjacency, pairs_per_node(inputs), exactly=False)
-        return count_walks(adjacency, pairs).to(inputs.device)
+        looped = add_self_loops(inputs.undirected_adjacency).to_scipy()
+        walks = looped @ looped
+        walks.sort_indices()
+        return ConstantSparse.from_scipy(walks).to(inputs.device)
 
     return inputs.kept("walks of two steps", make)
 
