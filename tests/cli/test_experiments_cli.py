@@ -99,7 +99,7 @@ def test_a_changed_graph_is_no_failure_to_try_again(tmp_path):
     for seed in (0, 1):
         ncgnn.save(ncgnn.generate(nodes=60, edges=120, classes=3, features=4, seed=seed), path)
         result = run(*command, code=seed)
-    assert "1 failed:" in result.stderr
+    assert "failed runs:" in result.stderr
     assert "has changed since" in result.stderr
 
 
@@ -107,7 +107,7 @@ def test_a_failed_run_ends_with_an_error_that_names_it(tmp_path):
     hopeless = ["--set", "learning_rate=1e35", "--set", "weight_decay=1.0"]
     command = ["digits", "--models", "mlp", *SMALL, *hopeless, "--runs", tmp_path]
     result = run("sweep", *command, code=1)
-    assert "1 failed (--retry-failed tries again)" in result.stderr
+    assert "failed runs (--retry-failed tries them again):" in result.stderr
     assert "digits-mlp-stratified" in result.stderr
     run("reproduce", "table1", *command, "--out", tmp_path / "out", code=1)
 

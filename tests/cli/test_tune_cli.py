@@ -50,9 +50,9 @@ def test_a_table_says_what_was_found(tuned):
     for words in (
         "training.learning_rate",
         "model.dropout",
-        "validation in the search, seed 0",
-        "validation, fresh seeds 1, 2",
-        "test, fresh seeds 1, 2",
+        "validation accuracy in the search, seed 0",
+        "validation accuracy, fresh seeds 1, 2",
+        "test accuracy, fresh seeds 1, 2",
         "test macro-F1, fresh seeds 1, 2",
         "majority class, fresh seeds 1, 2",
         "±",

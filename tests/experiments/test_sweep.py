@@ -318,7 +318,7 @@ def test_a_signal_saves_the_state(tmp_path, engine, number):
         os.kill(process.pid, number)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert b"the same command goes on" in errors
+    assert b"the same command continues" in errors
     assert list(tmp_path.glob("*/checkpoint.safetensors"))
 
 

@@ -1,4 +1,4 @@
-"""``ncgnn analyze``, ``datasets``, ``models``, ``split`` and ``generate``: what needs no run."""
+"""The commands that need no run: analyze, datasets, models, split and generate."""
 
 from __future__ import annotations
 
@@ -20,23 +20,26 @@ from ncgnn.cli.options import (
     command,
     free_folder,
     free_path,
-    is_quiet,
     note,
     print_json,
+    print_tables,
     read_numbers,
-    table_console,
+    show_status,
 )
 from ncgnn.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from ncgnn.data import Split, SplitReport
     from ncgnn.graph import Graph
+    from ncgnn.report import Table
 
 
 @command
 def analyze(
     graph: GraphArgument,
-    hops: Annotated[str, typer.Option(help="Hop counts k of NC and entropy.")] = "1,2",
+    hops: Annotated[
+        list[str], typer.Option(metavar="LIST", help="Hop counts k of NC and entropy.")
+    ] = ["1,2"],  # noqa: B006
     threshold: Annotated[float, typer.Option(help="NC above it counts as high.")] = 0.5,
     out: Annotated[
         Path | None,
@@ -49,12 +52,10 @@ def analyze(
     json: JsonOption = False,
 ) -> None:
     """Measure how confused the nodes of a graph are."""
-    from rich.console import Console
-
     counts = read_numbers(hops, "--hops")
     out = None if out is None else free_folder(out)
     paths: list[Path] = []
-    with Console(stderr=True, quiet=is_quiet()).status("reading the graph") as status:
+    with show_status("reading the graph") as status:
         loaded = ncgnn.load(graph, data_dir)
         status.update("measuring (the first time also compiles, once per machine)")
         analysis = ncgnn.analyze(loaded, hops=counts, threshold=threshold)
@@ -64,22 +65,22 @@ def analyze(
     if json:
         print_json(analysis.to_json())
     else:
-        console = table_console(wide=False)
-        for table in ncgnn.report.analysis_tables(analysis):
-            console.print(table)
+        print_tables(*ncgnn.report.analysis_tables(analysis), wide=False)
     if paths:
-        note(f"Results are in {out}:", *(f"  {path}" for path in paths))
+        note("Written:", *(f"  {path}" for path in paths))
     elif not json:
         note("Add --out FOLDER for the values of every node, pictures and a report.")
 
 
 @command
 def datasets(
-    name: Annotated[str | None, typer.Argument(help="Show all that is known of one.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Show everything about one dataset.")
+    ] = None,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List the known data sets and which of them are at hand."""
+    """List the known datasets and which of them are on this machine."""
     known = ncgnn.data.list_datasets() if name is None else [ncgnn.data.find_dataset(name)]
     rows: list[dict[str, Any]] = []
     for one in known:
@@ -88,45 +89,34 @@ def datasets(
     if json:
         print_json({"datasets": rows})
     else:
-        table_console(wide=False).print(_overview(rows) if name is None else _details(rows[0]))
+        print_tables(_overview(rows) if name is None else _details(rows[0]), wide=False)
 
 
-def _overview(rows: list[dict[str, Any]]) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(
-        "name", "nodes", "edges", "features", "classes", "paper", "at hand", box=box.SIMPLE_HEAD
-    )
-    table.columns[0].no_wrap = True
-    for column in table.columns[1:5]:
-        column.justify = "right"
-    for row in rows:
-        counts = [row[key] for key in ("nodes", "edges", "features", "classes")]
-        shown = ["?" if count is None else f"{count:,}" for count in counts]
-        marks = ["yes" if row[key] else "" for key in ("in_paper", "at_hand")]
-        table.add_row(row["name"], *shown, *marks)
-    return table
+def _overview(rows: list[dict[str, Any]]) -> Table:
+    sizes = ("nodes", "edges", "features", "classes")
+    lines = [
+        (
+            row["name"],
+            *("?" if row[key] is None else f"{row[key]:,}" for key in sizes),
+            *("yes" if row[key] else "" for key in ("in_paper", "at_hand")),
+        )
+        for row in rows
+    ]
+    head = ("name", *sizes, "paper", "at hand")
+    return ncgnn.report.Table("", head, tuple(lines), compact=True, unbroken=tuple(range(7)))
 
 
-def _details(row: dict[str, Any]) -> Any:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(show_header=False, title=row["name"], title_justify="left")
-    table.add_column()
-    table.add_column(overflow="fold")
-    for key, value in row.items():
-        if key == "files":
-            value = "\n".join(file["url"] for file in value)
-        if value not in (None, ""):
-            table.add_row(key, escape(str(value)))
-    return table
+def _details(row: dict[str, Any]) -> Table:
+    shown = row | {"files": "\n".join(file["url"] for file in row["files"])}
+    lines = [(key, str(value)) for key, value in shown.items() if value not in (None, "")]
+    return ncgnn.report.Table(row["name"], (), tuple(lines), left=2, unbroken=(0,))
 
 
 @command
 def models(
-    name: Annotated[str | None, typer.Argument(help="Show one, with all its options.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Show one model, with all its options.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """List the known models, or show the options of one."""
@@ -140,9 +130,9 @@ def models(
     if json:
         print_json({"models": rows})
         return
-    console, report = table_console(wide=False), ncgnn.report
-    for table in report.model_tables(rows) if name is None else report.model_details(rows[0]):
-        console.print(table)
+    report = ncgnn.report
+    tables = report.model_tables(rows) if name is None else report.model_details(rows[0])
+    print_tables(*tables, wide=False)
 
 
 def _model_facts(name: str) -> dict[str, Any]:
@@ -219,31 +209,26 @@ def split(
     if json:
         print_json({"graph": loaded.name} | report.to_json())
     else:
-        _print_split(made, report, loaded)
+        print_tables(_split_table(made, report, loaded), wide=False)
     if out is not None:
-        note(f"The split is in {out}")
+        note("Written:", f"  {out}")
 
 
-def _print_split(made: Split, report: SplitReport, graph: Graph) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    names = [escape(name) for name in graph.class_names or map(str, range(graph.num_classes))]
-    title = f"{escape(graph.name)}: {made.family} ({made.origin}), seed {made.seed}"
-    table = Table("class", "train", "val", "test", title=title, title_justify="left")
+def _split_table(made: Split, report: SplitReport, graph: Graph) -> Table:
+    names = graph.class_names or tuple(str(label) for label in range(graph.num_classes))
     parts = (report.train, report.val, report.test)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for c, name in enumerate(names):
-        table.add_row(name, *(f"{part.class_counts[c]:,}" for part in parts))
-    table.add_section()
-    table.add_row("all", *(f"{part.size:,} ({part.share:.0%})" for part in parts))
-    console = table_console(wide=False)
-    console.print(table)
+    rows: list[tuple[str, ...]] = [
+        (name, *(f"{part.class_counts[label]:,}" for part in parts))
+        for label, name in enumerate(names)
+    ]
+    rows += [(), ("all", *(f"{part.size:,} ({part.share:.0%})" for part in parts))]
+    notes = [f"SHA-256: {made.sha256}"]
     if report.majority_class is not None:
         answer, right = names[report.majority_class], f"{report.majority_baseline:.1%}"
-        console.print(f"Always answering class {answer} is right on {right} of test.")
-    console.print(f"SHA-256 {made.sha256}", highlight=False)
+        notes.insert(0, f"Always answering class {answer} is right on {right} of the test nodes.")
+    title = f"{graph.name}: {made.family} split ({made.origin}), seed {made.seed}"
+    head = ("class", "train", "validation", "test")
+    return ncgnn.report.Table(title, head, tuple(rows), tuple(notes))
 
 
 @command
@@ -253,20 +238,21 @@ def generate(
     out: Annotated[Path, typer.Option(help="The npz file to write.")],
     classes: Annotated[int, typer.Option(min=1, help="Number of classes.")] = 2,
     homophily: Annotated[
-        float, typer.Option(min=0, max=1, help="Chance to draw a neighbour of the own class.")
+        float, typer.Option(min=0, max=1, help="Chance of drawing a neighbor of the same class.")
     ] = 0.8,
     confused_share: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of nodes with another homophily.")
+        float, typer.Option(min=0, max=1, help="Share of nodes with --confused-homophily.")
     ] = 0.0,
     confused_homophily: Annotated[
-        float, typer.Option(min=0, max=1, help="The homophily of those nodes.")
+        float, typer.Option(min=0, max=1, help="Homophily of those nodes.")
     ] = 0.2,
     features: Annotated[int, typer.Option(min=0, help="Number of features.")] = 0,
     feature_signal: Annotated[
-        float, typer.Option(min=0, help="Distance of the class means from the centre.")
+        float, typer.Option(min=0, help="Distance of the class means from the center.")
     ] = 1.0,
     seed: SeedOption = 0,
     force: ForceOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Generate a block-model graph with homophilous and confused nodes."""
     out = free_path(out, force)
@@ -276,4 +262,5 @@ def generate(
         options = {"groups": shares}
     options |= {"classes": classes, "features": features, "feature_signal": feature_signal}
     graph = ncgnn.generate(nodes, edges, name=out.stem, seed=seed, **options)
-    print(ncgnn.save(graph, out))
+    path = ncgnn.save(graph, out)
+    print_json({"path": str(path)}) if json else print(path)

@@ -1,4 +1,4 @@
-"""``ncgnn sweep`` and ``ncgnn reproduce``: many runs, and the tables and figures made of them."""
+"""The commands that train many runs: sweep, and reproduce, which makes the paper's results."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ncgnn.cli.options import (
     JsonOption,
     MetricOption,
     ModelsOption,
+    PaperSplitOption,
     RetryOption,
     RunsOption,
     SeedsOption,
@@ -30,15 +31,17 @@ from ncgnn.cli.options import (
     TrainOption,
     WorkersOption,
     command,
+    complete_from,
     free_folder,
     note,
     print_json,
+    print_tables,
     read_list,
     read_paths,
     read_seeds,
     read_settings,
-    table_console,
 )
+from ncgnn.cli.train import run_facts
 from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,15 +51,15 @@ if TYPE_CHECKING:
     from ncgnn.paper import Reproduction, Request
     from ncgnn.training import RunConfig, RunResult
 
-#: All tables and figures; known here too, because help must not wait for the experiments.
+#: All tables and figures, repeated here because help must not import ncgnn.paper.
 NAMES = (
     *("table1", "table2", "classic-uniform", "classic-published", "duplication", "leaderboard"),
     *("efficiency", "distributions", "observation", "embeddings", "groups", "interplay"),
     *("sensitivity", "alpha", "time", "entropy"),
 )
-#: Plans of runs that a checkout keeps in its folder ``results``.
+#: Plans whose runs a checkout keeps in its folder ``results``.
 PLAN_NAMES = ("modes", "competitors", "stratified", "classic", "combined")
-#: So many missing runs are named one by one.
+#: At most so many missing runs are named.
 MOST_MISSING = 20
 
 
@@ -80,10 +83,10 @@ def sweep(
     retry_failed: RetryOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Train every model (ncgcn by default) on every graph with every seed, several at a time.
+    """Train every model (default: ncgcn) on every graph with every seed, several at a time.
 
-    Finished runs are never trained again and interrupted ones go on where they stopped, so the
-    same command may be given as often as you like. Runs that fail keep their error and are listed.
+    Finished runs are never trained again and interrupted ones continue where they stopped, so the
+    same command can be repeated at any time. Failed runs keep their error and are listed.
     """
     configs = ncgnn.experiments.grid(
         read_list(graphs, "GRAPH"),
@@ -92,7 +95,7 @@ def sweep(
         split=split,
         device=device,
         config=read_paths(config, "--config"),
-        settings=read_settings(settings, {"training.seed": ("--seeds", seeds)}, metric),
+        settings=read_settings(settings, seed=seeds, device=device, metric=metric),
     )
     if not train:
         _show_plan(ncgnn.experiments.plan(configs, runs, data_dir=data_dir), json=json)
@@ -108,21 +111,25 @@ def sweep(
         retry_failed=retry_failed,
     )
     if json:
-        print_json(_sweep_tree(outcome))
+        print_json(
+            {
+                "runs": [run_facts(run) for run in outcome.runs],
+                "failed": {str(path): error for path, error in outcome.failed.items()},
+                "left": [str(path) for path in outcome.left],
+            }
+        )
     elif outcome.runs:
         rows = ncgnn.experiments.results_table(ncgnn.experiments.as_records(outcome.runs))
-        console = table_console()
-        for table in ncgnn.report.results_tables(rows):
-            console.print(table)
+        print_tables(*ncgnn.report.results_tables(rows))
     _leave_if_stopped(outcome, runs)
     if outcome.failed:
         raise typer.Exit(1)
 
 
 def _show_plan(planned: list[Cell], *, json: bool) -> None:
-    """How many runs of every model and graph are finished, and what became of the others."""
+    """Show how many runs of every model and graph are finished, failed or missing."""
     if not json:
-        table_console().print(ncgnn.report.plan_table(planned))
+        print_tables(ncgnn.report.plan_table(planned))
         note(*(f"{run.folder.path}: {run.error}" for run in planned if run.error))
         return
     found = [
@@ -149,32 +156,16 @@ def _run_cells(configs: Sequence[RunConfig], runs: Path, **options: Any) -> Swee
 
 
 def _leave_if_stopped(outcome: SweepResult, runs: Path) -> None:
-    """Say where results are and what failed; end with an error if the user stopped the sweep."""
-    finished = len(outcome.runs)
-    note(f"{'1 finished run is' if finished == 1 else f'{finished} finished runs are'} in {runs}")
+    """Say where results are and what failed; exit if the user stopped the sweep."""
+    note(f"finished runs in {runs}: {len(outcome.runs)}")
     if outcome.failed:
-        # A changed graph has left no error in the folder, and trying again is no remedy for it.
+        # A changed graph leaves no error in the folder, and trying again does not help.
         again = any((path / ncgnn.training.ERROR).is_file() for path in outcome.failed)
-        note(f"{len(outcome.failed)} failed{' (--retry-failed tries again)' if again else ''}:")
+        note(f"failed runs{' (--retry-failed tries them again)' if again else ''}:")
         note(*(f"  {path}: {error}" for path, error in outcome.failed.items()))
     if outcome.left:
-        note(f"{len(outcome.left)} are left; the same command goes on.")
+        note(f"{len(outcome.left)} are left; the same command continues.")
         raise typer.Exit(130)
-
-
-def _sweep_tree(outcome: SweepResult) -> dict[str, Any]:
-    return {
-        "runs": [
-            {"folder": str(run.folder), "seconds": run.seconds, **run.result}
-            for run in outcome.runs
-        ],
-        "failed": {str(path): error for path, error in outcome.failed.items()},
-        "left": [str(path) for path in outcome.left],
-    }
-
-
-def _complete_name(incomplete: str) -> list[str]:
-    return [name for name in (*NAMES, *PLAN_NAMES, "results") if name.startswith(incomplete)]
 
 
 @command
@@ -182,10 +173,11 @@ def reproduce(
     name: Annotated[
         str | None,
         typer.Argument(
+            metavar="NAME",
             help=f"Which table or figure: {', '.join(NAMES)}. Without a name, all are listed with "
             f"what they show. In a checkout also the plans {', '.join(PLAN_NAMES)}, whose runs are "
             "kept in the folder results, and results, which makes the pages of all of them.",
-            autocompletion=_complete_name,
+            autocompletion=complete_from(lambda: (*NAMES, *PLAN_NAMES, "results")),
         ),
     ] = None,
     graphs: GraphsArgument = None,
@@ -193,7 +185,7 @@ def reproduce(
     config: ConfigsOption = None,
     settings: SettingsOption = None,
     seeds: SeedsOption = None,
-    split: SplitOption = None,
+    split: PaperSplitOption = None,
     device: DeviceOption = None,
     data_dir: DataDirOption = None,
     runs: RunsOption = Path("runs"),
@@ -217,7 +209,7 @@ def reproduce(
     if name is None:
         if any((graphs, models, config, settings, seeds, split, stored)):
             raise InputError(f"name a table or figure: {', '.join(NAMES)}.")
-        _list_targets()
+        _list_targets(json)
         return
     if write and name != "results":
         raise InputError("--write is for 'ncgnn reproduce results'; --out names a folder here.")
@@ -232,7 +224,7 @@ def reproduce(
         some = read_list(graphs, "GRAPH")
         _run_plan(name, some, data_dir, runs, shared if train else None)
         return
-    stores = read_paths(stored, "--stored") or []
+    stores = read_paths(stored, "--stored")
     is_timed = _check_target(name, stores, workers, address)
     out = free_folder(out)
     kept = [record for path in stores for record in ncgnn.experiments.read_stored(path)]
@@ -244,7 +236,7 @@ def reproduce(
         split=split,
         data_dir=data_dir,
         config=read_paths(config, "--config"),
-        settings=read_settings(settings, {"training.seed": ("--seeds", seeds)})
+        settings=read_settings(settings, seed=seeds, device=device)
         | ({"device": device} if device else {}),
         stored=kept,
         train=train,
@@ -272,8 +264,7 @@ def _show_results(*, write: bool) -> None:
         return
     store = ncgnn.paper.Store(Path("results"))
     for plan in ncgnn.paper.PLANS:
-        for table in plan.tables(store):
-            table_console().print(table)
+        print_tables(*plan.tables(store))
 
 
 def _run_plan(
@@ -299,8 +290,7 @@ def _run_plan(
     tables = plan.tables(store)
     if not tables:
         raise InputError(f"results holds no runs of {name}; leave --no-train out.")
-    for table in tables:
-        table_console().print(table)
+    print_tables(*tables)
 
 
 def _check_target(name: str, stored: list[Path], workers: int | None, address: str | None) -> bool:
@@ -376,9 +366,8 @@ def _reproduction_tree(made: Reproduction) -> dict[str, Any]:
 
 def _show(made: Reproduction, out: Path, *, quiet: bool) -> None:
     """Print a table unless quiet; write tables and figures, and say where; list what is missing."""
-    console = table_console()
-    for grid in () if quiet else ncgnn.paper.paper_grids(made):
-        console.print(grid)
+    if not quiet:
+        print_tables(*ncgnn.paper.paper_grids(made))
     paths = ncgnn.paper.write_reproduction(made, out)
     note("Written:", *(f"  {path}" for path in paths))
     note(*(f"left out: {dataset}: {reason}" for dataset, reason in made.absent.items()))
@@ -389,9 +378,12 @@ def _show(made: Reproduction, out: Path, *, quiet: bool) -> None:
         note(f"  … and {len(missing) - MOST_MISSING} more; --json lists all")
 
 
-def _list_targets() -> None:
+def _list_targets(json: bool) -> None:
     known = [ncgnn.paper.target(name) for name in ncgnn.paper.targets()]
     rows = tuple((target.name, target.kind, target.title) for target in known)
-    columns = ("name", "kind", "what it shows")
-    grid = ncgnn.report.Table("ncgnn reproduce NAME", columns, rows, left=3)
-    table_console().print(grid)
+    if json:
+        keys = ("name", "kind", "title")
+        print_json({"targets": [dict(zip(keys, row, strict=True)) for row in rows]})
+        return
+    head = ("name", "kind", "what it shows")
+    print_tables(ncgnn.report.Table("ncgnn reproduce NAME", head, rows, left=3))

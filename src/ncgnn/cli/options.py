@@ -1,4 +1,4 @@
-"""Options that mean the same in every command, and the way errors reach the user."""
+"""What all commands share: options, how they are read, and how errors and results are printed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,14 @@ import ncgnn
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, lacks_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterable
 
-    from rich.console import Console
+    from rich.status import Status
+
+    from ncgnn.report import Table
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class TableFormat(StrEnum):
@@ -40,93 +45,97 @@ class EngineChoice(StrEnum):
     ray = "ray"
 
 
-def _from_home(path: Path) -> Path:
-    """A path as it is meant; a shell leaves ``--runs=~/runs`` as it is."""
+def complete_from(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """A shell completion of the last name of a list like ``a,b``."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names() if name.startswith(last)]
+
+    return complete
+
+
+def _model_names() -> list[str]:
+    """Names of models, read from the presets: importing torch would take seconds."""
+    presets = (resources.files("ncgnn") / "training" / "presets").iterdir()
+    return sorted(Path(one.name).stem for one in presets)
+
+
+def _expand_home(path: Path) -> Path:
+    """A shell leaves ``--runs=~/runs`` as it is."""
     return path.expanduser()
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def _complete_graph(incomplete: str) -> list[str]:
-    return [entry.name for entry in ncgnn.data.list_datasets() if entry.name.startswith(incomplete)]
-
-
-def _complete_models(incomplete: str) -> list[str]:
-    """Names of models after the last comma; read from the presets, as torch takes seconds."""
-    before, comma, last = incomplete.rpartition(",")
-    presets = (resources.files("ncgnn") / "training" / "presets").iterdir()
-    known = sorted(Path(one.name).stem for one in presets)
-    return [f"{before}{comma}{name}" for name in known if name.startswith(last)]
-
-
+_FAMILIES = ("stratified", "paper", "published", "planetoid", "uniform")
+_METRICS = ("accuracy", "macro_f1", "balanced_accuracy", "roc_auc", "average_precision")
 _GRAPH = "A name that 'ncgnn datasets' lists, or the path of an npz file"
-GraphArgument = Annotated[
-    str, typer.Argument(metavar="GRAPH", help=f"{_GRAPH}.", autocompletion=_complete_graph)
-]
-MaybeGraphArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="GRAPH",
-        help=f"{_GRAPH}; a --config may name it instead.",
-        autocompletion=_complete_graph,
-    ),
+
+_complete_model = complete_from(_model_names)
+
+
+def _graph(text: str) -> Any:
+    complete = complete_from(lambda: (entry.name for entry in ncgnn.data.list_datasets()))
+    return typer.Argument(metavar="GRAPH", help=text, autocompletion=complete)
+
+
+def _split(text: str) -> Any:
+    complete = complete_from(lambda: _FAMILIES)
+    return typer.Option("--split", metavar="FAMILY", help=text, autocompletion=complete)
+
+
+GraphArgument = Annotated[str, _graph(f"{_GRAPH}.")]
+MaybeGraphArgument = Annotated[str | None, _graph(f"{_GRAPH}; --config may name it instead.")]
+MovedGraphArgument = Annotated[
+    str | None, _graph("Where the graph of the run is now, if it has moved.")
 ]
 GraphsArgument = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="GRAPH...",
-        help="Names that 'ncgnn datasets' lists, or paths of npz files.",
-        autocompletion=_complete_graph,
-    ),
+    list[str] | None, _graph("Names that 'ncgnn datasets' lists, or paths of npz files.")
 ]
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="Folder of a finished run, or its name under --runs.")
 ]
-RunListArgument = Annotated[
+RunsArgument = Annotated[
     list[str],
-    typer.Argument(metavar="RUN...", help="Folders of finished runs, or their names under --runs."),
+    typer.Argument(metavar="RUN", help="Folders of finished runs, or their names under --runs."),
 ]
 DataDirOption = Annotated[
     Path | None,
-    typer.Option(
-        "--data-dir",
-        help="Folder with npz files, looked at before the one that NCGNN_DATA names.",
-    ),
+    typer.Option("--data-dir", help="Folder with npz files, searched before that of NCGNN_DATA."),
 ]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object instead of tables.")
 ]
 SplitOption = Annotated[
-    str | None,
-    typer.Option(
-        "--split",
-        help="Split family: stratified, paper, published, planetoid or uniform. By default "
-        "stratified; for 'reproduce', that of the printed numbers; for 'results', any.",
-    ),
+    str | None, _split(f"Split family: {', '.join(_FAMILIES)}. Default: stratified.")
+]
+OnlySplitOption = Annotated[str | None, _split("Only runs with this split family.")]
+PaperSplitOption = Annotated[
+    str | None, _split("Split family. Default: that of the printed numbers.")
 ]
 MetricOption = Annotated[
     str | None,
     typer.Option(
         "--metric",
-        help="The validation score that selects the best epoch, and what 'tune' finds: accuracy "
-        "(the default), macro_f1, balanced_accuracy, roc_auc or average_precision.",
+        metavar="SCORE",
+        help="Validation score that selects the best epoch, and the best parameters of a search: "
+        f"{', '.join(_METRICS)}. Default: accuracy.",
+        autocompletion=complete_from(lambda: _METRICS),
     ),
 ]
-DeviceOption = Annotated[str | None, typer.Option("--device", help="cpu (the default), cuda, mps.")]
+DeviceOption = Annotated[
+    str | None, typer.Option("--device", help="cpu, cuda or mps. Default: cpu.")
+]
 RunsOption = Annotated[
     Path,
-    typer.Option(
-        "--runs", help="Folder of all runs, one folder in it per run.", callback=_from_home
-    ),
+    typer.Option("--runs", help="Folder of runs, with one folder per run.", callback=_expand_home),
 ]
 ModelOption = Annotated[
     str | None,
     typer.Option(
         "--model",
-        help="A name that 'ncgnn models' lists; ncgcn by default.",
-        autocompletion=_complete_models,
+        metavar="NAME",
+        help="A name that 'ncgnn models' lists. Default: ncgcn.",
+        autocompletion=_complete_model,
     ),
 ]
 ModelsOption = Annotated[
@@ -134,14 +143,17 @@ ModelsOption = Annotated[
     typer.Option(
         "--models",
         "--model",
+        metavar="NAME,NAME",
         help="Names that 'ncgnn models' lists, like ncgcn,gcn.",
-        autocompletion=_complete_models,
+        autocompletion=_complete_model,
     ),
 ]
 SeedsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--seeds", help="How many seeds, from 0 on; or a list of them, like 0,3,7. One: seed 0."
+        "--seeds",
+        metavar="COUNT|LIST",
+        help="How many seeds, counted from 0, like 3; or a list, like 0,3,7. Default: seed 0.",
     ),
 ]
 SettingsOption = Annotated[
@@ -153,50 +165,59 @@ SettingsOption = Annotated[
     ),
 ]
 ConfigOption = Annotated[
-    list[str] | None, typer.Option("--config", help="TOML file with the configuration.")
+    list[str] | None,
+    typer.Option("--config", metavar="FILE", help="TOML file with the configuration."),
 ]
 ConfigsOption = Annotated[
     list[str] | None,
-    typer.Option("--config", help="TOML files with configurations, for example one per model."),
+    typer.Option(
+        "--config",
+        metavar="FILE,FILE",
+        help="TOML files with configurations, for example one per model.",
+    ),
 ]
 StoredOption = Annotated[
     list[str] | None,
-    typer.Option("--stored", help="JSON lines of finished runs ('ncgnn results --add-to')."),
+    typer.Option(
+        "--stored",
+        metavar="FILE,FILE",
+        help="JSON lines of finished runs, as 'ncgnn results --add-to' writes them.",
+    ),
 ]
 EngineOption = Annotated[
     EngineChoice,
-    typer.Option("--engine", help="local: processes of this machine; ray: a Ray cluster."),
+    typer.Option("--engine", help="local: processes on this machine; ray: a Ray cluster."),
 ]
 AddressOption = Annotated[
     str | None,
     typer.Option(
-        "--address", help="Address of an existing Ray cluster; without it a local one is started."
+        "--address", help="Address of an existing Ray cluster. Default: start a local one."
     ),
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option("--workers", min=1, help="Runs at a time; by default as many as cores allow."),
+    typer.Option("--workers", min=1, help="Runs at a time. Default: as many as there are cores."),
 ]
-ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="Threads of each worker.")]
+ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="Threads per worker.")]
 RetryOption = Annotated[
-    bool, typer.Option("--retry-failed", help="Try runs and trials that failed before once more.")
+    bool, typer.Option("--retry-failed", help="Try failed runs and trials once more.")
 ]
 TrainOption = Annotated[
     bool,
-    typer.Option("--train/--no-train", help="Train what is missing, or only show what there is."),
+    typer.Option("--train/--no-train", help="Train what is missing, or only show what exists."),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
 _VerboseOption = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Tell more: every epoch, tracebacks of errors.")
+    bool, typer.Option("--verbose", "-v", help="Print every epoch, and tracebacks of errors.")
 ]
 _QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print results and errors alone.")
+    bool, typer.Option("--quiet", "-q", help="Print nothing but results and errors.")
 ]
 
 
-class _Verbosity:
-    """How much the running command tells; a process runs one command."""
+class Verbosity:
+    """How much the running command prints; a process runs one command."""
 
     quiet = False
     verbose = False
@@ -207,8 +228,8 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        _Verbosity.verbose = bool(kwargs.pop("verbose", False))
-        _Verbosity.quiet = bool(kwargs.pop("quiet", False))
+        Verbosity.verbose = bool(kwargs.pop("verbose", False))
+        Verbosity.quiet = bool(kwargs.pop("quiet", False))
         try:
             with _warnings_as_lines():
                 return function(*args, **kwargs)
@@ -218,13 +239,13 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
-            print("interrupted: files that were finished are whole.", file=sys.stderr)
+            print("interrupted; finished files are complete.", file=sys.stderr)
             raise typer.Exit(130) from None
         except Exception as error:
             message = _one_line(error)
             if message is None:
                 raise
-            if _Verbosity.verbose:
+            if Verbosity.verbose:
                 traceback.print_exc()
             print(f"error: {message}", file=sys.stderr)
             raise typer.Exit(2) from None
@@ -242,14 +263,20 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _one_line(error: Exception) -> str | None:
-    """What to tell of an error; None of one that nobody expects."""
+    """The message of an expected error; None for a bug."""
     if isinstance(error, NcgnnError):
         return str(error)
-    if isinstance(error, OSError):
-        return _about_file(error)
     if isinstance(error, OverflowError) or lacks_memory(error):
         return "this does not fit into memory; ask for less."
-    return None
+    if not isinstance(error, OSError):
+        return None
+    reason = (error.strerror or str(error)).lower()
+    if error.filename is None:
+        return reason
+    path = Path(str(error.filename))
+    if path.suffix == ".part":  # the temporary file of an atomic write
+        path = path.with_name(path.name[1:].rsplit(".", 2)[0])
+    return f"cannot use {path}: {reason}; name another file or folder."
 
 
 @contextmanager
@@ -272,35 +299,39 @@ def _warnings_as_lines() -> Generator[None]:
         yield
 
 
-def _about_file(error: OSError) -> str:
-    """What went wrong with which file, without the names of temporary ones."""
-    reason = (error.strerror or str(error)).lower()
-    if error.filename is None:
-        return reason
-    path = Path(str(error.filename))
-    if path.suffix == ".part":
-        path = path.with_name(path.name[1:].rsplit(".", 2)[0])
-    return f"cannot use {path}: {reason}; name another file or folder."
-
-
-def is_quiet() -> bool:
-    """Whether the user wants results and errors alone."""
-    return _Verbosity.quiet
-
-
-def is_verbose() -> bool:
-    """Whether the user wants to know more."""
-    return _Verbosity.verbose
-
-
 def note(*lines: str) -> None:
-    """Print lines for a person on standard error, unbroken, so that commands can be copied."""
-    if lines and not _Verbosity.quiet:
+    """Print lines for people on standard error, unwrapped, so that commands can be copied."""
+    if lines and not Verbosity.quiet:
         print(*lines, sep="\n", file=sys.stderr)
 
 
+def print_tables(*tables: Table, wide: bool = True) -> None:
+    """Print tables on standard output; wide ones are not wrapped at 80 columns in a file."""
+    from rich.console import Console
+
+    console = Console()
+    if wide and not console.is_terminal:
+        console = Console(width=160)
+    for table in tables:
+        console.print(table)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON object on standard output."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+@contextmanager
+def show_status(text: str) -> Generator[Status]:
+    """Show on a terminal what the command is doing."""
+    from rich.console import Console
+
+    with Console(stderr=True, quiet=Verbosity.quiet).status(text) as status:
+        yield status
+
+
 def free_path(path: Path, force: bool) -> Path:
-    """A file that may be written; the error says how to replace an existing one."""
+    """The path of a file that may be written; an existing one only with ``--force``."""
     path = path.expanduser()
     if path.exists() and not force:
         raise InputError(f"{path} exists; name another file, or add --force to replace it.")
@@ -308,10 +339,10 @@ def free_path(path: Path, force: bool) -> Path:
 
 
 def free_folder(path: Path) -> Path:
-    """A folder that may be written to, made or not."""
+    """The path of a folder that may be written to, whether it exists or not."""
     path = path.expanduser()
     if path.exists() and not path.is_dir():
-        raise InputError(f"--out is {path}, which is a file; name a folder.")
+        raise InputError(f"--out must be a folder; got the file {path}; name another.")
     return path
 
 
@@ -330,22 +361,24 @@ def read_list(values: list[str] | None, option: str) -> tuple[str, ...] | None:
     return found
 
 
-def read_paths(values: list[str] | None, option: str) -> list[Path] | None:
-    """Read a list of files."""
-    found = read_list(values, option)
-    return None if found is None else [Path(name).expanduser() for name in found]
+def read_paths(values: list[str] | None, option: str) -> list[Path]:
+    """Read a list of files, empty if not given."""
+    return [Path(name).expanduser() for name in read_list(values, option) or ()]
 
 
-def read_path(values: list[str] | None, option: str) -> Path | None:
-    """Read a file where one is enough."""
-    found = read_paths(values, option)
-    if found is not None and len(found) > 1:
-        raise InputError(f"{option} takes one file only; 'ncgnn sweep' takes several.")
-    return None if found is None else found[0]
+def read_config(values: list[str] | None) -> Path | None:
+    """Read ``--config`` where there can be one file only."""
+    found = read_paths(values, "--config")
+    if len(found) > 1:
+        raise InputError(
+            f"--config must be one file; got {len(found)}; 'ncgnn sweep' takes several."
+        )
+    return found[0] if found else None
 
 
-def read_numbers(text: str, option: str, least: int = 1) -> tuple[int, ...]:
-    """Read ``1,2``; the error names the option."""
+def read_numbers(values: list[str], option: str, least: int = 1) -> tuple[int, ...]:
+    """Read different whole numbers, like ``1,2``."""
+    text = ",".join(values)
     try:
         numbers = tuple(int(part) for part in text.strip(",").split(","))
     except ValueError:
@@ -358,51 +391,43 @@ def read_numbers(text: str, option: str, least: int = 1) -> tuple[int, ...]:
     return numbers
 
 
-def read_seeds(values: list[str] | None, option: str = "--seeds") -> tuple[int, ...] | None:
-    """Read how many seeds, or a list of them; None is left for the configuration to say."""
+def read_seeds(values: list[str] | None) -> tuple[int, ...] | None:
+    """Read ``--seeds``, a number of seeds or a list; None if not given."""
     if not values:
         return None
     text = ",".join(values)
     if "," in text:
-        return read_numbers(text, option, least=0)
+        return read_numbers(values, "--seeds", least=0)
     if not text.isdecimal() or int(text) < 1:
         raise InputError(
-            f"{option} must say how many, like 3, or list them, like 0,3,7 (seed 0 alone is "
-            f"'0,'); got '{text}'."
+            "--seeds must be how many, like 3, or a list, like 0,3,7 (seed 0 alone is '0,'); "
+            f"got '{text}'."
         )
     return tuple(range(int(text)))
 
 
-def read_settings(
-    settings: list[str] | None,
-    named: dict[str, tuple[str, Any]] | None = None,
-    metric: str | None = None,
-) -> dict[str, Any]:
-    """Read ``KEY=VALUE`` options.
+_OPTION_OF = {
+    "dataset": "GRAPH",
+    "name": "--models",
+    "split": "--split",
+    "device": "--device",
+    "seed": "--seeds",
+    "metric": "--metric",
+}
 
-    Args:
-        settings: What ``--set`` was given.
-        named: Keys that have an argument or option of their own, with its name and value; what is
-            said in both ways is refused.
-        metric: What ``--metric`` was given, which is a setting by a shorter name.
+
+def read_settings(settings: list[str] | None, **given: Any) -> dict[str, Any]:
+    """Read ``--set``, and ``--metric``, which is a setting by a shorter name.
+
+    ``given`` are the values of arguments and options that stand for one of the configuration, by
+    its name there; what is given both ways is refused.
     """
-    named = {"training.metric": ("--metric", metric), **(named or {})}
     chosen = dict(ncgnn.training.read_setting(text) for text in settings or [])
     for key in chosen:
-        option, value = named.get(".".join(ncgnn.training.placed(key)), ("", None))
-        if value is not None:
-            raise InputError(f"{option} and --set {key}=… contradict each other; give one of them.")
-    return chosen if metric is None else chosen | {"training.metric": metric}
-
-
-def table_console(*, wide: bool = True) -> Console:
-    """A console for tables; a file has no narrow edge, where tables are wide."""
-    from rich.console import Console
-
-    console = Console()
-    return console if console.is_terminal or not wide else Console(width=160)
-
-
-def print_json(value: Any) -> None:
-    """Print one JSON object on standard output."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+        name = ncgnn.training.placed(key)[1]
+        if given.get(name):
+            raise InputError(
+                f"{_OPTION_OF[name]} and --set {key}=… contradict each other; give one of them."
+            )
+    metric = given.get("metric")
+    return chosen | ({"training.metric": metric} if metric else {})

@@ -5,9 +5,19 @@ from __future__ import annotations
 import signal
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from ncgnn.cli.options import is_quiet, is_verbose, note
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from ncgnn.cli.options import Verbosity, note
 from ncgnn.experiments import TuneWatcher, Watcher, flat, short
 from ncgnn.training import SCORE_NAMES
 
@@ -19,48 +29,62 @@ if TYPE_CHECKING:
     from ncgnn.experiments import Cell, SearchState
     from ncgnn.training import RunConfig, RunResult
 
-#: Seconds between two lines where there is no terminal.
-SIGN_OF_LIFE = 60.0
+#: Seconds between two lines about one run where there is no terminal.
+PAUSE = 60.0
 
 
-class RunProgress:
-    """A bar per seed on a terminal; one line per finished seed everywhere."""
+class _Bars:
+    """Bars on a terminal, with lines above them that are printed everywhere."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        self._console, self._spoke = Console(stderr=True), time.monotonic()
+        self._console, self._last_note = Console(stderr=True), time.monotonic()
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
+            TimeElapsedColumn(),
             TextColumn("{task.fields[state]}"),
             console=self._console,
             transient=True,
-            disable=is_quiet() or not self._console.is_terminal,
+            disable=Verbosity.quiet or not self._console.is_terminal,
         )
 
-    def __enter__(self) -> RunProgress:
+    def __enter__(self) -> Self:
         self._bars.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._bars.stop()
 
+    def note(self, text: str) -> None:
+        """Print a line above the bars, unwrapped."""
+        self._last_note = time.monotonic()
+        if not Verbosity.quiet:
+            self._console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+
+class RunProgress(_Bars):
+    """A bar for the run in training, and a line per finished one."""
+
     @contextmanager
     def run(self, config: RunConfig, events: Path | None) -> Generator[Callable[[Any], None]]:
-        """Show one run; yields what is to be called with every epoch's record."""
+        """Show one run; yields the function to call with every epoch's record.
+
+        ``events`` is the folder for TensorBoard's events, if they are wanted.
+        """
         writer = None
-        bar = self._bars.add_task(title(config), total=config.training.epochs, state="starting")
-        best, score = 0.0, f"val_{config.training.metric}"
+        metric, best = config.training.metric, 0.0
+        bar = self._bars.add_task(_title(config), total=config.training.epochs, state="starting")
 
         def on_epoch(record: dict[str, Any]) -> None:
             nonlocal best, writer
-            best = max(best, record[score])
-            state = f"{val(config.training.metric)} {record[score]:.2%}, best {best:.2%}"
+            score = record[f"val_{metric}"]
+            best = max(best, score)
+            state = f"{_val(metric)} {score:.2%}, best {best:.2%}"
             self._bars.update(bar, completed=record["epoch"] + 1, state=state)
-            self._sign_of_life(f"{title(config)}: epoch {record['epoch']}, {state}")
+            silent = time.monotonic() - self._last_note
+            if Verbosity.verbose or (not self._console.is_terminal and silent >= PAUSE):
+                self.note(f"{_title(config)}: epoch {record['epoch']}, {state}")
             if events is not None:
                 if writer is None:
                     from ncgnn.report import EventWriter
@@ -77,50 +101,35 @@ class RunProgress:
 
     def resumed(self, epoch: int) -> None:
         """Say that a run was begun before."""
-        self.note(f"goes on after epoch {epoch - 1}, where it was interrupted")
+        self.note(f"continues after epoch {epoch - 1}, where it was interrupted")
 
     def finished(self, result: RunResult) -> None:
         """Say how a run ended."""
         how = f"{result.seconds:.0f} s" if result.fresh else "found finished"
         epochs = f"best epoch {result.result['best_epoch']}, {result.result['epochs']} trained"
-        self.note(f"{title(result.config)}: {reached(result)} ({epochs}, {how})")
-
-    def _sign_of_life(self, text: str) -> None:
-        """Where there are no bars, say now and then that the work goes on."""
-        waited = time.monotonic() - self._spoke
-        if is_verbose() or (not self._console.is_terminal and waited >= SIGN_OF_LIFE):
-            self.note(text)
-
-    def note(self, text: str) -> None:
-        """Print a line above the bars."""
-        self._spoke = time.monotonic()
-        if not is_quiet():
-            self._console.print(text, highlight=False, soft_wrap=True, markup=False)
+        self.note(f"{_title(result.config)}: {_scores(result)} ({epochs}, {how})")
 
 
-def title(config: RunConfig) -> str:
-    """A run as people call it."""
+def _title(config: RunConfig) -> str:
     graph = config.data.dataset.rsplit("/", 1)[-1]
     return f"{config.model.name} on {graph}, seed {config.training.seed}"
 
 
-def val(metric: str) -> str:
-    """A validation score as lines of progress call it."""
+def _val(metric: str) -> str:
     return "val" if metric == "accuracy" else f"val {SCORE_NAMES[metric]}"
 
 
-def reached(run: RunResult) -> str:
-    """The validation and test score that a run has reached, by its metric."""
+def _scores(run: RunResult) -> str:
+    """Validation and test score of a run, by its metric."""
     metric, scores = run.config.training.metric, run.result["scores"]
     test = scores.get("test", {}).get(metric)  # some are not defined where one class is tested
-    return f"{val(metric)} {scores['val'][metric]:.2%}" + (
-        "" if test is None else f", test {test:.2%}"
-    )
+    text = f"{_val(metric)} {scores['val'][metric]:.2%}"
+    return text if test is None else f"{text}, test {test:.2%}"
 
 
 @contextmanager
 def stop_requests() -> Generator[Callable[[], bool]]:
-    """Whether the user has asked to stop; a second request stops at once."""
+    """Yield whether Ctrl-C was pressed, which is asked after every epoch; twice stops at once."""
     asked = False
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -138,60 +147,35 @@ def stop_requests() -> Generator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-class SweepProgress(Watcher):
-    """A bar for the sweep and one per running cell on a terminal; a line per ended cell everywhere.
+class SweepProgress(_Bars, Watcher):
+    """A bar for the sweep and one per running cell, and a line per ended cell.
 
     Args:
         stop: Whether the user has asked to stop.
     """
 
     def __init__(self, stop: Callable[[], bool]) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-        )
-
+        super().__init__()
         self._stop = stop
-        self._console = Console(stderr=True)
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[state]}"),
-            console=self._console,
-            transient=True,
-            disable=is_quiet() or not self._console.is_terminal,
-        )
-        self._total, self._done, self._planned = None, 0, 0
-        self._bar_of: dict[str, Any] = {}
+        self._total: TaskID | None = None
+        self._done = self._planned = 0
+        self._bar_of: dict[str, TaskID] = {}
         self._titles: dict[str, str] = {}
-
-    def __enter__(self) -> SweepProgress:
-        self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
 
     def planned(self, cells: Iterable[Cell], finished: int) -> None:
         """Say how much there is to do."""
         configs = {cell.name: cell.config for cell in cells}
         self._planned, self._titles = len(configs), titles(configs)
         found = f", {finished} found finished" if finished else ""
-        self._note(f"runs to train: {self._planned}{found}")
+        self.note(f"runs to train: {self._planned}{found}")
         self._total = self._bars.add_task("all runs", total=self._planned, state="")
 
     def started(self, cell: Cell) -> None:
         """Show a cell."""
         if cell.name not in self._bar_of:
-            total = cell.config.training.epochs
+            epochs = cell.config.training.epochs
             self._bar_of[cell.name] = self._bars.add_task(
-                self._titles[cell.name], total=total, state="waiting"
+                self._titles[cell.name], total=epochs, state="waiting"
             )
 
     def progress(self, cell: Cell, state: dict[str, Any]) -> None:
@@ -199,36 +183,37 @@ class SweepProgress(Watcher):
         self._bars.update(
             self._bar_of[cell.name],
             completed=state["epoch"] + 1,
-            state=f"best {val(cell.config.training.metric)} {state['best']:.2%}",
+            state=f"best {_val(cell.config.training.metric)} {state['best']:.2%}",
         )
 
     def ended(self, cell: Cell) -> None:
         """Say how a cell ended."""
-        bar = self._bar_of.pop(cell.name, None)
-        if bar is not None:
+        if (bar := self._bar_of.pop(cell.name, None)) is not None:
             self._bars.remove_task(bar)
         self._done += 1
         if self._total is not None:
             self._bars.update(self._total, completed=self._done)
         for text in cell.warnings:
-            self._note(f"warning: {text}")
+            self.note(f"warning: {text}")
+        if cell.state == "failed":
+            how = f"failed: {cell.error}"
+        elif cell.run is None:
+            how = "stopped; the same command continues"
+        else:
+            how = f"{_scores(cell.run)}, {cell.run.seconds:.0f} s"
         which = f"{self._titles[cell.name]} ({cell.name[-10:]})"
-        self._note(f"[{self._done}/{self._planned}] {which}: {_how(cell)}")
+        self.note(f"[{self._done}/{self._planned}] {which}: {how}")
 
     def stop(self) -> bool:
         """Whether the user has asked to stop."""
         return self._stop()
-
-    def _note(self, text: str) -> None:
-        if not is_quiet():
-            self._console.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 def titles(configs: dict[str, RunConfig]) -> dict[str, str]:
     """What every run is called: its title, and the options by which others of that title differ."""
     by_title: dict[str, dict[str, dict[str, Any]]] = {}
     for name, config in configs.items():
-        by_title.setdefault(title(config), {})[name] = flat(config.model_dump(mode="json"))
+        by_title.setdefault(_title(config), {})[name] = flat(config.model_dump(mode="json"))
     called: dict[str, str] = {}
     for text, alike in by_title.items():
         values: dict[str, set[str]] = {}
@@ -245,31 +230,23 @@ def titles(configs: dict[str, RunConfig]) -> dict[str, str]:
     return called
 
 
-def _how(cell: Cell) -> str:
-    if cell.state == "failed":
-        return f"failed: {cell.error}"
-    if cell.run is None:
-        return "stopped; the same command goes on"
-    return f"{reached(cell.run)}, {cell.run.seconds:.0f} s"
-
-
 class TuneProgress(SweepProgress, TuneWatcher):
     """A bar for the trials on a terminal, a line per trial elsewhere; then the winner's runs."""
 
-    _trials: Any = None
-    _said = ""
+    _trials: TaskID | None = None
+    _last_line = ""
 
     def searched(self, state: SearchState) -> None:
         """Show how far the search is."""
         best = "none complete yet"
         if state.best is not None:
-            best = f"best {val(state.metric)} {state.best:.2%}"
+            best = f"best {_val(state.metric)} {state.best:.2%}"
         failed = f", {state.failed} failed" if state.failed else ""
         words = f"{best}, {state.pruned} pruned{failed}"
         if self._trials is None:
             self._trials = self._bars.add_task("trials", total=state.total, state=words)
         self._bars.update(self._trials, completed=state.done, state=words)
         line = f"[{state.done}/{state.total}] trials: {words}"
-        if not self._console.is_terminal and line != self._said:
-            self._note(line)
-            self._said = line
+        if not self._console.is_terminal and line != self._last_line:
+            self.note(line)
+            self._last_line = line

@@ -1,4 +1,4 @@
-"""``ncgnn train`` and ``ncgnn tune``."""
+"""The commands train and tune."""
 
 from __future__ import annotations
 
@@ -30,19 +30,17 @@ from ncgnn.cli.options import (
     command,
     note,
     print_json,
+    print_tables,
+    read_config,
     read_list,
     read_numbers,
-    read_path,
     read_seeds,
     read_settings,
-    table_console,
 )
 from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from rich.table import Table
 
     from ncgnn.experiments import TuneResult
     from ncgnn.graph import Graph
@@ -66,28 +64,24 @@ def train(
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option(
-            "--dry-run", help="Print the whole configuration, as TOML or JSON; train nothing."
-        ),
+        typer.Option("--dry-run", help="Print the configuration as TOML, or JSON; do not train."),
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Train a model, or several to compare, once per seed; interrupted runs go on.
+    """Train a model, or several to compare, once per seed; interrupted runs continue.
 
-    Where no configuration says otherwise, a model uses the parameters that the paper found best
-    on a data set, or, on its splits, those that a search of ours chose; and what its preset says of
-    all graphs on any other.
+    Options that neither the command nor a file sets come from the model's preset: on a dataset of
+    the paper the values that the paper found best, on its splits those of our own search where the
+    paper prints none, and on any other graph the values for all graphs.
     """
     chosen = read_settings(
         settings,
-        {
-            "data.dataset": ("GRAPH", graph),
-            "model.name": ("--models", models),
-            "data.split": ("--split", split),
-            "training.device": ("--device", device),
-            "training.seed": ("--seeds", seeds),
-        },
-        metric,
+        dataset=graph,
+        name=models,
+        split=split,
+        device=device,
+        seed=seeds,
+        metric=metric,
     )
     numbers = read_seeds(seeds) or (None,)
     configs = [
@@ -97,7 +91,7 @@ def train(
             split=split,
             device=device,
             seed=number,
-            config=read_path(config, "--config"),
+            config=read_config(config),
             settings=chosen,
         )
         for name in read_list(models, "--models") or (None,)
@@ -108,24 +102,23 @@ def train(
         return
     results = _train_all(configs, runs, data_dir, tensorboard)
     if json:
-        print_json({"runs": [_plain(result) for result in results]})
+        print_json({"runs": [run_facts(result) for result in results]})
     else:
-        per_model = [
-            results[first : first + len(numbers)] for first in range(0, len(results), len(numbers))
-        ]
-        table_console().print(
+        step = len(numbers)
+        per_model = [results[first : first + step] for first in range(0, len(results), step)]
+        print_tables(
             ncgnn.report.summary_table(results)
             if len(per_model) == 1
             else ncgnn.report.comparison_table(per_model)
         )
-        # A file may say other rates.
+        # A file may set other learning rates.
         if not config and (remark := about_parameters(configs, chosen)) is not None:
             note(remark)
-    note("Results are in", *(f"  {result.folder}" for result in results))
+    note("Written:", *(f"  {result.folder}" for result in results))
 
 
 def _print_configs(configs: list[RunConfig], json: bool) -> None:
-    """What would be trained; as TOML one configuration per model, which all its seeds share."""
+    """Print what would be trained: as TOML, one configuration per model for all its seeds."""
     if json:
         print_json({"configs": [config.model_dump(mode="json") for config in configs]})
         return
@@ -154,7 +147,7 @@ def _train_all(
         for config in configs:
             folder = runs / config.name
             if stop():
-                progress.note("interrupted; the same command continues")
+                note("interrupted; the same command continues")
                 raise typer.Exit(130)
             with progress.run(config, folder if tensorboard else None) as on_epoch:
                 try:
@@ -168,7 +161,7 @@ def _train_all(
                         stop=stop,
                     )
                 except KeyboardInterrupt:
-                    progress.note(f"interrupted; the same command continues {folder}")
+                    note(f"interrupted; the same command continues {folder}")
                     raise typer.Exit(130) from None
             progress.finished(result)
             if tensorboard and not result.fresh:
@@ -178,7 +171,7 @@ def _train_all(
 
 
 def about_parameters(configs: list[RunConfig], settings: dict[str, Any]) -> str | None:
-    """Which of several models start from parameters for this graph, if some do and some do not."""
+    """Say which models start from parameters for this graph, if some do and others do not."""
     has_own_values, placed = ncgnn.training.has_own_values, ncgnn.training.placed
     data = configs[0].data
     own = {c.model.name: has_own_values(c.model.name, data.dataset, data.split) for c in configs}
@@ -187,15 +180,15 @@ def about_parameters(configs: list[RunConfig], settings: dict[str, Any]) -> str 
         return None
     tuned = [name for name, has in own.items() if has]
     return (
-        f"{', '.join(tuned)} had parameters found for {data.dataset}, {', '.join(plain)} those of "
-        "any graph; for an even comparison search them too ('ncgnn tune')."
+        f"note: {', '.join(tuned)} used parameters found for {data.dataset}, {', '.join(plain)} "
+        "those for any graph; for a fair comparison search them too ('ncgnn tune')."
     )
 
 
 def about_edges(graph: Graph, models: Iterable[str]) -> str | None:
-    """What a person should know of the edges of a graph of their own, with these models."""
+    """Say what these models miss of the edges of a graph that is not in the catalog."""
     if not graph.num_edges:
-        return f"{graph.name} has no edges: every node is on its own."
+        return f"note: {graph.name} has no edges: every node is on its own."
     if not graph.is_directed or graph.name in {entry.name for entry in ncgnn.data.list_datasets()}:
         return None
     known = dict.fromkeys(models)
@@ -203,13 +196,14 @@ def about_edges(graph: Graph, models: Iterable[str]) -> str | None:
     if not listening:
         return None
     return (
-        f"{graph.name} is directed: with {', '.join(listening)} a node hears from the sources of "
-        "its incoming edges alone. If its edges mean both directions, store both, for example by "
-        "PyG's to_undirected."
+        f"note: {graph.name} is directed: with {', '.join(listening)} a node sees only the sources "
+        "of its incoming edges. If edges mean both directions, store both, for example with PyG's "
+        "to_undirected."
     )
 
 
-def _plain(result: RunResult) -> dict[str, Any]:
+def run_facts(result: RunResult) -> dict[str, Any]:
+    """A finished run, for programs."""
     return {"folder": str(result.folder), "seconds": result.seconds, **result.result}
 
 
@@ -218,11 +212,13 @@ def tune(
     graph: MaybeGraphArgument = None,
     model: ModelOption = None,
     trials: Annotated[
-        int, typer.Option(min=1, help="How many trials in all, those of earlier calls included.")
+        int, typer.Option(min=1, help="Number of trials, those of earlier calls included.")
     ] = 100,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Stop the search then, and evaluate the best so far."),
+        typer.Option(
+            metavar="SECONDS", help="Stop the search after this time; evaluate the best so far."
+        ),
     ] = None,
     config: ConfigOption = None,
     settings: SettingsOption = None,
@@ -230,7 +226,8 @@ def tune(
     evaluate_seeds: Annotated[
         list[str],
         typer.Option(
-            help="With how many fresh seeds the best parameters are trained at the end; or a list."
+            metavar="COUNT|LIST",
+            help="Fresh seeds that the best parameters are trained with at the end.",
         ),
     ] = ["3"],  # noqa: B006
     split: SplitOption = None,
@@ -244,7 +241,7 @@ def tune(
         str | None,
         typer.Option(
             metavar="URL",
-            help="A database, like postgresql://…, for several machines on one study.",
+            help="Database, like postgresql://…, that several machines share.",
         ),
     ] = None,
     retry_failed: RetryOption = False,
@@ -252,8 +249,8 @@ def tune(
 ) -> None:
     """Search the parameters of a model by its validation score, then train the best ones anew.
 
-    The shipped spaces are the paper's; a TOML file with sections search.training, search.model and
-    search.data changes them. The same command goes on with a search that was interrupted.
+    The search spaces are the paper's; sections search.training, search.model and search.data of a
+    TOML file change them. The same command continues an interrupted search.
     """
     if model is not None and "," in model:
         raise InputError(f"--model must be one model; got {model}; search one at a time.")
@@ -266,8 +263,8 @@ def tune(
         evaluate_seeds=_fresh_seeds(evaluate_seeds),
         split=split,
         device=device,
-        config=read_path(config, "--config"),
-        settings=read_settings(settings, {"training.seed": ("--seeds", seeds)}, metric),
+        config=read_config(config),
+        settings=read_settings(settings, seed=seeds, device=device, metric=metric),
         data_dir=data_dir,
         runs=runs,
         workers=workers,
@@ -276,16 +273,16 @@ def tune(
         retry_failed=retry_failed,
     )
     if json:
-        print_json(tune_tree(result))
+        print_json(_search_facts(result))
     else:
-        table_console().print(tune_table(result))
-    note(*tune_notes(result, data_dir))
+        print_tables(ncgnn.report.search_table(result))
+    note(*_search_notes(result, data_dir))
     if result.failed:
         raise typer.Exit(1)
 
 
 def _search(**options: Any) -> TuneResult:
-    """Search, with progress on standard error and without a trace of an interruption."""
+    """Search with progress on standard error; Ctrl-C loses no finished trial."""
     from ncgnn.cli.progress import TuneProgress, stop_requests
 
     with stop_requests() as stop, (progress := TuneProgress(stop)):
@@ -297,52 +294,14 @@ def _search(**options: Any) -> TuneResult:
 
 
 def _fresh_seeds(values: list[str]) -> int | tuple[int, ...]:
-    """Read how many seeds, or a list of them."""
+    """Read how many seeds, or a list."""
     if len(values) == 1 and values[0].isdecimal():
         return int(values[0])
-    return read_numbers(",".join(values), "--evaluate-seeds", least=0)
+    return read_numbers(values, "--evaluate-seeds", least=0)
 
 
-def tune_table(result: TuneResult) -> Table:
-    """What was found, for people."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    config = result.config
-    title = f"{config.model.name} on {config.data.dataset}, {config.data.split} split"
-    table = Table("", "", title=escape(title), title_justify="left", show_header=False)
-    for option, value in result.parameters.items():
-        table.add_row(option, escape(str(value)))
-    table.add_section()
-    metric = config.training.metric
-    name = "" if metric == "accuracy" else f" {ncgnn.training.SCORE_NAMES[metric]}"
-    table.add_row(
-        f"validation{name} in the search, {_seeds(result.seeds)}", f"{100 * result.value:.2f}"
-    )
-    if result.runs:
-        over = ncgnn.training.summary(result.runs)
-        fresh = f"fresh {_seeds(over.seeds)}"
-        table.add_row(f"validation{name}, {fresh}", ncgnn.report.percent(over.val_score))
-        if "accuracy" in over.test:
-            table.add_row(
-                f"test, {fresh}", ncgnn.report.percent(over.test["accuracy"]), style="bold"
-            )
-        if "macro_f1" in over.test:
-            table.add_row(f"test macro-F1, {fresh}", ncgnn.report.percent(over.test["macro_f1"]))
-        if metric in over.test.keys() - {"accuracy", "macro_f1"}:
-            table.add_row(f"test{name}, {fresh}", ncgnn.report.percent(over.test[metric]))
-        if over.majority_baseline is not None:
-            table.add_row(f"majority class, {fresh}", ncgnn.report.percent(over.majority_baseline))
-    table.add_row("trials", result.state.in_words)
-    return table
-
-
-def _seeds(seeds: tuple[int, ...]) -> str:
-    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(str(seed) for seed in seeds)}"
-
-
-def tune_tree(result: TuneResult) -> dict[str, Any]:
-    """What was found, for programs."""
+def _search_facts(result: TuneResult) -> dict[str, Any]:
+    """The outcome of a search, for programs."""
     over = ncgnn.training.summary(result.runs) if result.runs else None
     test = {} if over is None else {name: asdict(one) for name, one in over.test.items()}
     majority = None if over is None else over.majority_baseline
@@ -378,8 +337,8 @@ def tune_tree(result: TuneResult) -> dict[str, Any]:
     }
 
 
-def tune_notes(result: TuneResult, data_dir: Path | None) -> Iterator[str]:
-    """What a person should know beside the table; last, how the winner is compared with others."""
+def _search_notes(result: TuneResult, data_dir: Path | None) -> Iterator[str]:
+    """What the table does not say; last, the command that compares the winner with others."""
     yield f"The study is in {result.folder}."
     if result.seen and result.runs:
         yield (
@@ -390,16 +349,16 @@ def tune_notes(result: TuneResult, data_dir: Path | None) -> Iterator[str]:
     state = result.state
     left = state.total - state.done
     if state.is_exhausted:
-        again = f"; {state.failed} failed, --retry-failed tries again" if state.failed else ""
+        again = f"; {state.failed} failed, --retry-failed tries them again" if state.failed else ""
         yield f"Every choice of the search space was tried, {state.size} in all{again}."
     elif left > 0 and state.is_hopeless:
-        yield f"{left} trials are left, but errors have ended the search; --retry-failed goes on."
+        yield f"{left} trials are left, but errors ended the search; --retry-failed continues it."
     elif left > 0:
-        yield f"{left} trials are left; the same command goes on."
+        yield f"{left} trials are left; the same command continues."
     for path, error in result.failed.items():
         yield f"failed: {path}: {error}"
     if any((path / ncgnn.training.ERROR).is_file() for path in result.failed):
-        yield "--retry-failed tries failed runs once more."
+        yield "--retry-failed tries failed runs again."
     command = [*result.comparison_command(), *(["--data-dir", str(data_dir)] if data_dir else [])]
     yield "To compare the winner with other models, train it with their seeds, here the fresh ones:"
     yield shlex.join(command)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ncgnn.experiments import Cell, Row
+    from ncgnn.experiments import Cell, Row, TuneResult
     from ncgnn.training import RunConfig, RunResult, Spread, Summary
 
 _STATES = ("finished", "running", "interrupted", "damaged", "failed", "missing")
@@ -213,6 +213,29 @@ def comparison_table(per_model: Sequence[Sequence[RunResult]]) -> Table:
     head += (*(f"test {SCORE_NAMES[name]}" for name in tested), "epochs", "seconds")
     title = f"{_graph(config)}, {config.data.split} split, {_seeds(overs[0].seeds)}"
     return Table(title, head, tuple(rows), tuple(notes))
+
+
+def search_table(result: TuneResult) -> Table:
+    """The best parameters of a search, and their scores in it and with fresh seeds."""
+    config, metric = result.config, result.config.training.metric
+    rows: list[tuple[str | Marked, ...]] = [
+        (option, str(value)) for option, value in result.parameters.items()
+    ]
+    score = f"validation {SCORE_NAMES[metric]}"
+    rows += [(), (f"{score} in the search, {_seeds(result.seeds)}", percent(result.value))]
+    if result.runs:
+        over = summary(result.runs)
+        fresh = f"fresh {_seeds(over.seeds)}"
+        rows.append((f"{score}, {fresh}", percent(over.val_score)))
+        rows += [
+            _score_row(f"test {SCORE_NAMES[name]}, {fresh}", name == metric, percent(spread))
+            for name, spread in over.test.items()
+            if name in ("accuracy", "macro_f1", metric)
+        ]
+        if over.majority_baseline is not None:
+            rows.append((f"majority class, {fresh}", percent(over.majority_baseline)))
+    rows.append(("trials", result.state.in_words))
+    return Table(_model_on_graph(config), (), tuple(rows), left=2)
 
 
 def evaluation_tables(result: dict[str, Any], config: RunConfig) -> list[Table]:

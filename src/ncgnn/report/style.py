@@ -12,7 +12,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.ticker import PercentFormatter
 
 from ncgnn._io import atomic_write
-from ncgnn.training import Spread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+
+    from ncgnn.training import Spread
 
 # Okabe and Ito's palette, which color-blind people can tell apart.
 BLUE, ORANGE, GREEN, VERMILION, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
@@ -50,7 +51,7 @@ def percent(value: float | Spread | None) -> str:
     """A share in percent, without the sign; mean ± deviation of several, nothing of none."""
     if value is None:
         return ""
-    if not isinstance(value, Spread):
+    if isinstance(value, int | float):
         return f"{100 * value:.2f}"
     deviation = "" if value.std is None else f" ± {100 * value.std:.2f}"
     return f"{100 * value.mean:.2f}{deviation}"

@@ -166,7 +166,8 @@ def load_run(
     except InputError as error:
         if dataset is not None:
             raise
-        raise InputError(f"{error} If the graph of a run has moved, --graph says where.") from None
+        moved = "If the graph has moved, name its new place after the run."
+        raise InputError(f"{error} {moved}") from None
     if graph.fingerprint != folder.read_json(ENVIRONMENT)["graph_sha256"]:
         raise InputError(
             f"{place} is not the graph that {folder.path} was trained on, or has changed since."
