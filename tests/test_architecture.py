@@ -127,7 +127,7 @@ def test_forbidden_imports_are_found(module, text):
         ("ncgnn.metrics.confusion", "from ncgnn.graph import Graph"),
         ("ncgnn.metrics.confusion", "from ncgnn._numba import compiled"),
         ("ncgnn.metrics.confusion", "from ncgnn import __version__, errors"),
-        ("ncgnn.metrics.confusion", "from .neighborhoods import labelled"),
+        ("ncgnn.metrics.confusion", "from .neighborhoods import label_graph"),
         ("ncgnn.metrics.confusion", "from . import _kernels"),
         ("ncgnn.data.sources.ogb", "from ..npz import read_npz"),
         ("ncgnn.cli.main", "from ncgnn.report import write"),

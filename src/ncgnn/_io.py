@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 from uuid import uuid4
 
-from filelock import FileLock, Timeout
-
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
+
+    from filelock import FileLock
 
 
 @contextmanager
@@ -54,6 +53,8 @@ def write_text(path: Path | str, text: str, *, durable: bool = True) -> None:
 def make_durable(paths: Sequence[Path]) -> None:
     """Flush files to the disk, all at once: a disk does many together as fast as one."""
     if paths:
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(len(paths)) as pool:
             list(pool.map(_sync_file, paths))
 
@@ -87,6 +88,8 @@ def take_lock(path: Path, *, wait: bool = True) -> FileLock | None:
     Returns:
         The lock; None, without waiting, if another process has it.
     """
+    from filelock import FileLock, Timeout  # the command line imports this module for help, too
+
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path, thread_local=False)
     try:
@@ -109,6 +112,8 @@ def locked(path: Path) -> Generator[None]:
 
 def is_locked(path: Path) -> bool:
     """Whether some process has locked a file; nothing is written."""
+    from filelock import FileLock, Timeout
+
     lock = FileLock(path, thread_local=False)
     try:
         if not path.is_file():

@@ -40,7 +40,7 @@ def test_analyze_json_is_one_object_with_the_promised_keys(run, small: Path) -> 
     done = run("analyze", small, "--json", "--hops", "1,2,3")
     assert done.exit_code == 0
     found = json.loads(done.stdout)
-    expected = {"name", "nodes", "edges", "features", "classes", "unlabelled", "means"}
+    expected = {"name", "nodes", "edges", "features", "classes", "unlabeled", "means"}
     assert expected <= set(found)
     assert (found["name"], found["nodes"], found["edges"]) == ("small", 80, 200)
     means = {"nh_open", "nh_closed", "nc_1", "nc_2", "nc_3", "edge_homophily"}

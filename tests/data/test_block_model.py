@@ -37,7 +37,7 @@ def check_form(graph: Graph, nodes: int, edges: int) -> None:
 
 
 def mixing(graph: Graph, chosen: np.ndarray | None = None) -> np.ndarray:
-    """Part of each class among the neighbours of the chosen nodes of each class."""
+    """Part of each class among the neighbors of the chosen nodes of each class."""
     classes = int(graph.labels.max()) + 1
     sources, targets = ends(graph)
     kept = slice(None) if chosen is None else chosen[sources]
@@ -225,7 +225,7 @@ def test_several_threads_may_generate_at_once():
     assert len(set(made)) == 1
 
 
-def test_a_graph_without_edges_and_one_without_neighbours():
+def test_a_graph_without_edges_and_one_without_neighbors():
     check_form(generate(5, 0, features=3), 5, 0)
     check_form(generate(1, 0, classes=1, homophily=1), 1, 0)
 

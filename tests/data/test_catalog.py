@@ -62,7 +62,7 @@ def test_every_entry_is_complete(item: DatasetEntry):
     recorded = item.content_sha256 is not None
     assert recorded != ("checksum is not recorded yet" in item.note)
     if recorded:
-        assert None not in (item.nodes, item.edges, item.features, item.classes, item.unlabelled)
+        assert None not in (item.nodes, item.edges, item.features, item.classes, item.unlabeled)
 
 
 def test_flags():
@@ -214,7 +214,7 @@ def small_entry(**changes) -> DatasetEntry:
         "edges": 2,
         "features": 2,
         "classes": 2,
-        "unlabelled": 1,
+        "unlabeled": 1,
         "content_sha256": content_sha256(small_graph()),
     }
     return DatasetEntry(**(fields | changes))
@@ -224,7 +224,7 @@ def test_matching_data_passes():
     check_dataset(small_graph(), small_entry(), "small.npz")
     check_dataset(small_graph(), small_entry(directed=True, edges=4), "small.npz")
     unknown = {"nodes": None, "edges": None, "features": None, "classes": None}
-    check_dataset(small_graph(), small_entry(**unknown, unlabelled=None), "small.npz")
+    check_dataset(small_graph(), small_entry(**unknown, unlabeled=None), "small.npz")
     check_dataset(small_graph(), small_entry(content_sha256=None), "small.npz")
 
 
@@ -244,7 +244,7 @@ def test_directed_edges_may_be_counted_as_listed():
         ({"directed": True, "edges": 5}, "has 4 directed edges, expected 5"),
         ({"features": 7}, "has 2 features, expected 7"),
         ({"classes": 3}, "has 2 classes, expected 3"),
-        ({"unlabelled": 0}, "has 1 unlabelled nodes, expected 0"),
+        ({"unlabeled": 0}, "has 1 unlabeled nodes, expected 0"),
         ({"content_sha256": "0" * 64}, "counts of small.npz are right but its content is not"),
     ],
 )
@@ -308,7 +308,7 @@ def test_a_parser_of_ones_own_reads_its_files(registry, tmp_path):
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({"colour": "red"}, "data set 'mine': .*colour"),
+        ({"color": "red"}, "data set 'mine': .*color"),
         ({"files": [{"address": "https://example.org/x"}]}, "data set 'mine': .*address"),
         ({"files": [{"url": "https://example.org/x", "name": "../x"}]}, "plain file name"),
     ],

@@ -30,7 +30,7 @@ def quadratic_residues(nodes: int = 2000) -> np.ndarray:
 @pytest.mark.parametrize("family", DRAWN)
 @given(labels=label_arrays, seed=st.integers(0, 2**63 - 1))
 @settings(deadline=None)
-def test_a_drawn_split_divides_the_labelled_nodes(family, labels, seed):
+def test_a_drawn_split_divides_the_labeled_nodes(family, labels, seed):
     if family == "paper" and not round(0.6 * (labels >= 0).sum() / (labels.max() + 1)):
         return  # tested below: so few nodes leave nothing to train on
     split = make_split(labels, family, seed, warn=False)
@@ -136,8 +136,8 @@ def test_planetoid_sizes():
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (np.repeat([0, 1], [19, 3000]), "class 0 has 19 labelled"),
-        (np.repeat([0, 1], [20, 1519]), "needs 1540 labelled nodes, but there are 1539"),
+        (np.repeat([0, 1], [19, 3000]), "class 0 has 19 labeled"),
+        (np.repeat([0, 1], [20, 1519]), "needs 1540 labeled nodes, but there are 1539"),
     ],
 )
 def test_planetoid_says_when_the_graph_is_too_small(labels, message):

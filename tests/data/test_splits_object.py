@@ -178,7 +178,7 @@ class Unreadable:
         (([0], [2], [3, 2]), "node 2 is in a split more than once"),
         (([0, 8], [], []), "train names node 8, but the graph has 8 nodes"),
         (([0], [-1], []), "val names node -1"),
-        (([0], [6], []), "val holds 1 unlabelled nodes, for example node 6"),
+        (([0], [6], []), "val holds 1 unlabeled nodes, for example node 6"),
         (([0, 1, 0, 1, 0, 0, 0, 0], [], []), "more than once; a mask must be of boolean type"),
         ((np.ones(7, dtype=bool), [], []), "mask of 7 nodes, but the graph has 8"),
         (([0.0], [], []), "boolean mask or node indices"),
@@ -193,7 +193,7 @@ def test_custom_split_names_what_is_wrong(parts, message):
 
 def test_the_report_of_a_split(split):
     report = split_report(split, LABELS, 4)
-    assert (report.labelled, report.num_classes, report.sha256) == (7, 4, split.sha256)
+    assert (report.labeled, report.num_classes, report.sha256) == (7, 4, split.sha256)
     assert report.train.class_counts == (1, 0, 1, 0)
     assert report.train.share == 2 / 7
     assert report.absent == {"train": (1,), "val": (0, 2), "test": ()}

@@ -112,7 +112,7 @@ def test_the_first_published_mask_of_the_filtered_graphs(load, name, shares):
 
 @pytest.mark.parametrize("name", ["fb100-cornell5", "fb100-amherst41", "fb100-reed98"])
 @pytest.mark.parametrize("family", ["paper", "stratified", "uniform"])
-def test_unlabelled_nodes_are_in_no_split(load, name, family):
+def test_unlabeled_nodes_are_in_no_split(load, name, family):
     labels, _ = load(name)
     split = make_split(labels, family)
     total = int((labels >= 0).sum())

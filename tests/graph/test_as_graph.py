@@ -40,11 +40,11 @@ def scipy(kind=coo_array):
 
 FORMS = {
     "Graph": lambda: Graph.from_edge_index(EDGES, labels=LABELS),
-    "unlabelled Graph": lambda: Graph.from_edge_index(EDGES, require_labels=False),
+    "unlabeled Graph": lambda: Graph.from_edge_index(EDGES, require_labels=False),
     "Data": pyg,
-    "labelled Data": lambda: pyg(y=torch.tensor([1, 0, 0])),
+    "labeled Data": lambda: pyg(y=torch.tensor([1, 0, 0])),
     "NetworkX": networkx,
-    "labelled NetworkX": lambda: networkx(y=[1, 0, 0]),
+    "labeled NetworkX": lambda: networkx(y=[1, 0, 0]),
     "NetworkX with class names": lambda: networkx(y=["b", "a", "a"]),
     "scipy": scipy,
     "scipy matrix": lambda: scipy(csr_matrix),
@@ -73,7 +73,7 @@ def test_every_form_with_labels_and_a_number_of_classes(form):
     assert (graph.labels.tolist(), graph.num_classes) == (LABELS, 5)
 
 
-HAVE_LABELS = ["Graph", "labelled Data", "labelled NetworkX", "NetworkX with class names"]
+HAVE_LABELS = ["Graph", "labeled Data", "labeled NetworkX", "NetworkX with class names"]
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form not in HAVE_LABELS])
@@ -90,7 +90,7 @@ def test_other_labels_keep_to_the_classes_of_the_graph(form):
 
 
 @pytest.mark.parametrize(
-    "form", ["unlabelled Graph", "Data", "NetworkX", "scipy", "array", "tensor", "lists"]
+    "form", ["unlabeled Graph", "Data", "NetworkX", "scipy", "array", "tensor", "lists"]
 )
 def test_graphs_without_labels(form):
     with pytest.raises(InputError, match="no labels"):

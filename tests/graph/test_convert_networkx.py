@@ -10,7 +10,7 @@ from ncgnn.errors import InputError
 from ncgnn.graph import Graph
 
 
-def labelled(graph, labels, attribute="y"):
+def labeled(graph, labels, attribute="y"):
     """Give the nodes their labels, in order; None leaves a node without the attribute."""
     for node, label in zip(graph.nodes, labels, strict=True):
         if label is not None:
@@ -23,7 +23,7 @@ def edges_of(graph):
 
 
 def test_undirected_graphs_are_stored_in_both_directions():
-    graph = Graph.from_networkx(labelled(nx.path_graph(3), [0, 1, 1]))
+    graph = Graph.from_networkx(labeled(nx.path_graph(3), [0, 1, 1]))
     assert edges_of(graph) == {(0, 1), (1, 0), (1, 2), (2, 1)}
     assert not graph.is_directed
     assert graph.num_edges == 2
@@ -31,21 +31,21 @@ def test_undirected_graphs_are_stored_in_both_directions():
 
 
 def test_directed_graphs_keep_their_direction():
-    graph = Graph.from_networkx(labelled(nx.DiGraph([(0, 1), (1, 2), (2, 1)]), [0, 1, 1]))
+    graph = Graph.from_networkx(labeled(nx.DiGraph([(0, 1), (1, 2), (2, 1)]), [0, 1, 1]))
     assert edges_of(graph) == {(0, 1), (1, 2), (2, 1)}
     assert graph.is_directed
 
 
 @pytest.mark.parametrize(("kind", "merged"), [(nx.MultiGraph, 4), (nx.MultiDiGraph, 2)])
 def test_parallel_edges_are_merged(kind, merged):
-    graph = Graph.from_networkx(labelled(kind([(0, 1), (0, 1), (0, 1)]), [0, 1]))
+    graph = Graph.from_networkx(labeled(kind([(0, 1), (0, 1), (0, 1)]), [0, 1]))
     assert edges_of(graph) == ({(0, 1), (1, 0)} if kind is nx.MultiGraph else {(0, 1)})
     assert graph.merged_duplicates == merged
 
 
 @pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph])
 def test_a_self_loop_is_one_edge(kind):
-    graph = Graph.from_networkx(labelled(kind([(0, 1), (1, 1)]), [0, 1]))
+    graph = Graph.from_networkx(labeled(kind([(0, 1), (1, 1)]), [0, 1]))
     assert graph.num_self_loops == 1
     assert graph.num_edges == 2
     assert graph.merged_duplicates == 0
@@ -55,7 +55,7 @@ def test_nodes_keep_their_order_and_names():
     plain = nx.Graph()
     plain.add_nodes_from(["c", "a", ("b", 2)])
     plain.add_edge("a", "c")
-    graph = Graph.from_networkx(labelled(plain, [0, 1, 2]))
+    graph = Graph.from_networkx(labeled(plain, [0, 1, 2]))
     assert graph.node_ids.tolist() == ["c", "a", "('b', 2)"]
     assert edges_of(graph) == {(0, 1), (1, 0)}
     assert graph.labels.tolist() == [0, 1, 2]
@@ -64,7 +64,7 @@ def test_nodes_keep_their_order_and_names():
 
 def test_names_that_look_alike_are_refused():
     with pytest.raises(InputError, match="node_ids"):
-        Graph.from_networkx(labelled(nx.Graph([(1, "1")]), [0, 1]))
+        Graph.from_networkx(labeled(nx.Graph([(1, "1")]), [0, 1]))
 
 
 @pytest.mark.parametrize(
@@ -72,32 +72,32 @@ def test_names_that_look_alike_are_refused():
     [[1, 0, None], [np.int64(1), np.int32(0), None], [1, 0, -1], [1, 0, float("nan")], [1, 0, ""]],
 )
 def test_whole_numbers_are_classes(labels):
-    graph = Graph.from_networkx(labelled(nx.path_graph(3), labels))
+    graph = Graph.from_networkx(labeled(nx.path_graph(3), labels))
     assert graph.labels.tolist() == [1, 0, -1]
     assert graph.class_names is None
     assert graph.num_classes == 2
 
 
 def test_truth_values_are_named():
-    graph = Graph.from_networkx(labelled(nx.path_graph(3), [True, None, False]))
+    graph = Graph.from_networkx(labeled(nx.path_graph(3), [True, None, False]))
     assert graph.labels.tolist() == [1, -1, 0]
     assert graph.class_names == ("False", "True")
 
 
 def test_words_are_numbered_in_sorted_order():
-    graph = Graph.from_networkx(labelled(nx.path_graph(4), ["tree", "bird", None, "tree"]))
+    graph = Graph.from_networkx(labeled(nx.path_graph(4), ["tree", "bird", None, "tree"]))
     assert graph.labels.tolist() == [1, 0, -1, 1]
     assert graph.class_names == ("bird", "tree")
     assert graph.num_classes == 2
 
 
 def test_truth_values_are_classes():
-    graph = Graph.from_networkx(labelled(nx.path_graph(3), [True, False, None]))
+    graph = Graph.from_networkx(labeled(nx.path_graph(3), [True, False, None]))
     assert graph.labels.tolist() == [1, 0, -1]
 
 
 def test_labels_under_another_name():
-    plain = labelled(labelled(nx.path_graph(3), [0, 0, 0]), ["x", "y", "x"], "club")
+    plain = labeled(labeled(nx.path_graph(3), [0, 0, 0]), ["x", "y", "x"], "club")
     graph = Graph.from_networkx(plain, label="club")
     assert graph.labels.tolist() == [0, 1, 0]
     assert Graph.from_networkx(plain).labels.tolist() == [0, 0, 0]
@@ -113,21 +113,21 @@ def test_without_labels():
 
 
 def test_features():
-    plain = labelled(nx.path_graph(2), [0, 1])
+    plain = labeled(nx.path_graph(2), [0, 1])
     nx.set_node_attributes(plain, {0: [1.0, 2.0], 1: np.array([3.0, 4.0])}, "x")
     assert Graph.from_networkx(plain).features.tolist() == [[1, 2], [3, 4]]
     assert Graph.from_networkx(plain, feature="other").features is None
 
 
 def test_features_on_some_nodes_only_are_refused():
-    plain = labelled(nx.path_graph(2), [0, 1])
+    plain = labeled(nx.path_graph(2), [0, 1])
     plain.nodes[0]["x"] = [1.0]
     with pytest.raises(InputError, match=r"node 1 has no attribute 'x'"):
         Graph.from_networkx(plain)
 
 
 def test_features_of_different_lengths_are_refused():
-    plain = labelled(nx.path_graph(2), [0, 1])
+    plain = labeled(nx.path_graph(2), [0, 1])
     nx.set_node_attributes(plain, {0: [1.0], 1: [1.0, 2.0]}, "x")
     with pytest.raises(InputError, match="x"):
         Graph.from_networkx(plain)

@@ -185,7 +185,7 @@ def test_the_number_of_classes():
     named = Graph.from_edge_index(edges, labels=[0, 1], class_names=["a", "b", "c"])
     assert (named.num_classes, named.class_names) == (3, ("a", "b", "c"))
     bare = Graph.from_edge_index(edges, require_labels=False)
-    assert (bare.num_classes, bare.num_unlabelled) == (0, 2)
+    assert (bare.num_classes, bare.num_unlabeled) == (0, 2)
     assert bare.labels.tolist() == [-1, -1]
 
 
@@ -204,7 +204,7 @@ def test_forms_of_labels(labels):
     graph = Graph.from_edge_index([[0], [1]], labels=labels)
     assert graph.labels.tolist() == [0, 1, -1]
     assert graph.labels.dtype == np.int64
-    assert graph.num_unlabelled == 1
+    assert graph.num_unlabeled == 1
 
 
 def test_truth_values_are_no_classes():

@@ -73,7 +73,7 @@ MISTAKES = {
     "empty NetworkX graph": (lambda: Graph.from_networkx(nx.Graph()), "empty"),
     # Labels.
     "no labels": (lambda: build(labels=None), "no labels"),
-    "all unlabelled": (lambda: build(labels=[-1, -1, -1]), "no labels"),
+    "all unlabeled": (lambda: build(labels=[-1, -1, -1]), "no labels"),
     "too few labels": (
         lambda: build(labels=[0, 1], num_nodes=3),
         r"labels have shape \[2\].* 3 nodes",
@@ -187,7 +187,7 @@ def test_the_number_of_bad_features_is_told():
 
 
 def test_labels_are_needed_unless_told_otherwise():
-    assert build(labels=None, require_labels=False).num_unlabelled == 3
+    assert build(labels=None, require_labels=False).num_unlabeled == 3
     assert build(labels=[-1, -1, -1], require_labels=False).num_classes == 0
 
 
@@ -202,7 +202,7 @@ def test_labels_are_needed_unless_told_otherwise():
         torch.tensor([0, torch.nan, 1]),
     ],
 )
-def test_none_nan_and_empty_mean_unlabelled(labels):
+def test_none_nan_and_empty_mean_unlabeled(labels):
     if isinstance(labels, list):
         labels = np.array(labels, dtype=object)
     graph = build(labels=labels)

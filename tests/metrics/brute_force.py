@@ -1,8 +1,8 @@
 """The metrics straight from their definitions, with sets and loops only.
 
-A graph is a number of nodes and a list of edges (source, target). The neighbours of a node are the
-sources of the edges that end in it; a node is never its own neighbour. Labels are a list of class
-numbers, -1 for unlabelled.
+A graph is a number of nodes and a list of edges (source, target). The neighbors of a node are the
+sources of the edges that end in it; a node is never its own neighbor. Labels are a list of class
+numbers, -1 for unlabeled.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NAN = float("nan")
 
 
 def sources(num_nodes, edges):
-    """For every node the set of its neighbours."""
+    """For every node the set of its neighbors."""
     found = [set() for _ in range(num_nodes)]
     for source, target in edges:
         if source != target:
@@ -33,7 +33,7 @@ def within(neighbors, node, hops):
 
 
 def counts(num_nodes, edges, labels, hops, closed):
-    """For every node a counter of the labels in its neighbourhood."""
+    """For every node a counter of the labels in its neighborhood."""
     neighbors = sources(num_nodes, edges)
     found = []
     for node in range(num_nodes):
@@ -59,7 +59,7 @@ def confusion(num_nodes, edges, labels, num_classes, hops=1, closed=True, empty=
 
 
 def node_homophily(num_nodes, edges, labels, hops=1, closed=False, empty=NAN):
-    """Eq. (1) of the paper, and the same with the node itself in the neighbourhood."""
+    """Eq. (1) of the paper, and the same with the node itself in the neighborhood."""
     values = []
     for node, counter in enumerate(counts(num_nodes, edges, labels, hops, closed)):
         if labels[node] < 0:
@@ -86,7 +86,7 @@ def entropy(num_nodes, edges, labels, hops=1, closed=True, empty=NAN):
 
 
 def distribution(num_nodes, edges, labels, num_classes, hops=1, closed=True, empty=NAN):
-    """Share of every class in every neighbourhood."""
+    """Share of every class in every neighborhood."""
     rows = []
     for counter in counts(num_nodes, edges, labels, hops, closed):
         total = sum(counter.values())
@@ -94,7 +94,7 @@ def distribution(num_nodes, edges, labels, num_classes, hops=1, closed=True, emp
     return rows
 
 
-def labelled_edges(edges, labels):
+def labeled_edges(edges, labels):
     """The distinct edges that are no self-loops and whose ends both have a label."""
     return sorted({(u, v) for u, v in edges if u != v and labels[u] >= 0 and labels[v] >= 0})
 
@@ -102,20 +102,20 @@ def labelled_edges(edges, labels):
 def class_pairs(edges, labels, num_classes):
     """Number of edges by class of target (rows) and class of source (columns)."""
     table = [[0] * num_classes for _ in range(num_classes)]
-    for source, target in labelled_edges(edges, labels):
+    for source, target in labeled_edges(edges, labels):
         table[labels[target]][labels[source]] += 1
     return table
 
 
 def edge_homophily(edges, labels):
     """Share of the edges whose ends have the same label."""
-    kept = labelled_edges(edges, labels)
+    kept = labeled_edges(edges, labels)
     return sum(labels[u] == labels[v] for u, v in kept) / len(kept) if kept else NAN
 
 
 def class_insensitive_homophily(edges, labels):
     """Mean excess of the classes' homophily over their share of the nodes."""
-    kept = labelled_edges(edges, labels)
+    kept = labeled_edges(edges, labels)
     known = [label for label in labels if label >= 0]
     occurring = sorted(set(known))
     if len(occurring) < 2:
@@ -131,7 +131,7 @@ def class_insensitive_homophily(edges, labels):
 
 def adjusted_homophily(edges, labels):
     """The assortativity coefficient of the labels."""
-    kept = labelled_edges(edges, labels)
+    kept = labeled_edges(edges, labels)
     if not kept:
         return NAN
     by_source = Counter(labels[u] for u, _ in kept)
@@ -144,7 +144,7 @@ def adjusted_homophily(edges, labels):
 
 def informativeness_of_edges(edges, labels):
     """I(target's label, source's label) / H(target's label) of an edge drawn uniformly."""
-    kept = labelled_edges(edges, labels)
+    kept = labeled_edges(edges, labels)
     targets = Counter(labels[v] for _, v in kept)
     if len(targets) < 2:
         return NAN
@@ -155,12 +155,12 @@ def informativeness_of_edges(edges, labels):
 
 
 def informativeness_of_nodes(num_nodes, edges, labels):
-    """The same for a node drawn uniformly and then one of its neighbours.
+    """The same for a node drawn uniformly and then one of its neighbors.
 
     As published: sum of p(a, b) · log(p(a, b) / (p(a) · p̄(b))) over H(p), with p(a) the class
-    shares of the labelled nodes and p̄(b) the class shares among the sources of edges.
+    shares of the labeled nodes and p̄(b) the class shares among the sources of edges.
     """
-    kept = labelled_edges(edges, labels)
+    kept = labeled_edges(edges, labels)
     neighbors = sources(num_nodes, kept)
     drawn = [v for v in range(num_nodes) if neighbors[v]]
     known = Counter(label for label in labels if label >= 0)
@@ -185,7 +185,7 @@ def repeated(keys):
 
 
 def duplicated_neighbors(num_nodes, edges, labels, direction="out"):
-    """Share of labelled nodes whose label and set of neighbours, self-loops kept, are not new."""
+    """Share of labeled nodes whose label and set of neighbors, self-loops kept, are not new."""
     sets = [set() for _ in range(num_nodes)]
     for source, target in edges:
         if direction == "out":
@@ -196,7 +196,7 @@ def duplicated_neighbors(num_nodes, edges, labels, direction="out"):
 
 
 def duplicated_features(rows, labels, binary=False):
-    """Share of labelled nodes whose label and row of features are not new."""
+    """Share of labeled nodes whose label and row of features are not new."""
     return repeated(
         (label, tuple(value != 0 for value in row) if binary else tuple(row))
         for row, label in zip(rows, labels, strict=True)

@@ -1,4 +1,4 @@
-"""Random labelled graphs for property tests of the metrics."""
+"""Random labeled graphs for property tests of the metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ncgnn.graph import Graph
 
 @dataclass(frozen=True)
 class Case:
-    """A labelled graph in plain Python."""
+    """A labeled graph in plain Python."""
 
     num_nodes: int
     edges: list[tuple[int, int]]
@@ -43,7 +43,7 @@ def labels_of(draw, num_nodes, classes):
 
 @st.composite
 def cases(draw, max_nodes=12, classes=(1, 2, 3, 4), directed=(True, False)):
-    """Small graphs, also with isolated and unlabelled nodes, loops, repeats and spare classes."""
+    """Small graphs, also with isolated and unlabeled nodes, loops, repeats and spare classes."""
     nodes = draw(st.integers(1, max_nodes))
     ends = st.tuples(st.integers(0, nodes - 1), st.integers(0, nodes - 1))
     edges = draw(st.lists(ends, max_size=3 * nodes))
@@ -61,13 +61,13 @@ def larger_cases(draw):
         num_nodes=draw(st.integers(60, 240)),
         mean_degree=draw(st.sampled_from([0.5, 2, 6, 20])),
         num_classes=draw(st.sampled_from([1, 2, 5, 16, 17, 255, 256])),
-        unlabelled=draw(st.sampled_from([0, 0.3])),
+        unlabeled=draw(st.sampled_from([0, 0.3])),
         hubs=draw(st.integers(0, 2)),
         directed=draw(st.booleans()),
     )
 
 
-def drawn_case(seed, num_nodes, mean_degree, num_classes, *, unlabelled=0.0, hubs=0, directed=True):
+def drawn_case(seed, num_nodes, mean_degree, num_classes, *, unlabeled=0.0, hubs=0, directed=True):
     """A random graph with self-loops; hubs receive edges from four fifths of the nodes."""
     draw = random.Random(seed)
     count = int(num_nodes * mean_degree / (1 if directed else 2))
@@ -77,7 +77,7 @@ def drawn_case(seed, num_nodes, mean_degree, num_classes, *, unlabelled=0.0, hub
         edges += [(node, hub) for node in range(num_nodes) if draw.random() < 0.8]
     labels = [
         -1
-        if draw.random() < unlabelled
+        if draw.random() < unlabeled
         else min(int(draw.expovariate(4 / num_classes)), num_classes - 1)
         for _ in range(num_nodes)
     ]

@@ -16,7 +16,7 @@ from ncgnn.graph import Graph
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 
-KEYS = {"name", "nodes", "edges", "features", "classes", "unlabelled", "means"}
+KEYS = {"name", "nodes", "edges", "features", "classes", "unlabeled", "means"}
 MEANS = {
     "nh_open",
     "nh_closed",
@@ -77,7 +77,7 @@ def test_the_summary_describes_the_graph():
         "self_loops": 1,
         "features": 4,
         "classes": 3,
-        "unlabelled": 1,
+        "unlabeled": 1,
         "threshold": 0.5,
         "origin": "here",
     }
@@ -104,7 +104,7 @@ def test_hops_and_threshold_are_the_callers():
     assert strict(found)["high_share"] == {"nc_3": pytest.approx(np.mean(confusion > 0.3))}
 
 
-def test_commonest_class_of_closed_neighbourhoods():
+def test_commonest_class_of_closed_neighborhoods():
     case = Case(6, [(1, 0), (2, 0), (3, 0), (0, 5)], [0, 1, 1, 2, -1, -1], 3)
     assert metrics.analyze(case.graph()).commonest.tolist() == [1, 1, 1, 2, -1, 0]
 
@@ -154,7 +154,7 @@ def pyg(case, **fields):
 def test_transform_attaches_confusion():
     import torch
 
-    case = drawn_case(8, 50, 3, 4, unlabelled=0.2)
+    case = drawn_case(8, 50, 3, 4, unlabeled=0.2)
     data = pyg(case)
     classes = max(case.labels) + 1
     changed = ncgnn.AddNeighborhoodConfusion()(data)

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from ncgnn import metrics
 from ncgnn.graph import Graph
 from ncgnn.metrics.homophily import class_pairs
-from ncgnn.metrics.neighborhoods import labelled
+from ncgnn.metrics.neighborhoods import label_graph
 
 SMALL = settings(deadline=None, max_examples=60)
 LARGER = settings(deadline=None, max_examples=15)
@@ -107,7 +107,7 @@ def test_class_pair_shares_are_the_mean_distribution_of_each_class(case):
     expected = np.zeros((case.num_classes, case.num_classes))
     for v in drawn:
         expected[case.labels[v]] += np.array(rows[v]) / len(drawn)
-    equal(class_pairs(labelled(case.graph()))[1], expected, atol=1e-12)
+    equal(class_pairs(label_graph(case.graph()))[1], expected, atol=1e-12)
 
 
 FEATURE_ROWS = st.lists(st.sampled_from([0.0, -0.0, 1.0, 2.5]), min_size=3, max_size=3)
@@ -163,7 +163,7 @@ def test_duplication_counts_repeats_and_not_members_of_groups():
 @given(case=cases(directed=[False], classes=(2, 3, 4)))
 @SMALL
 def test_adjusted_homophily_of_undirected_graphs_uses_degrees(case):
-    kept = brute.labelled_edges(case.edges, case.labels)
+    kept = brute.labeled_edges(case.edges, case.labels)
     degree = [0] * case.num_nodes
     for _, target in kept:
         degree[target] += 1
@@ -212,7 +212,7 @@ def test_the_star_of_figure_1():
     assert metrics.node_homophily(star, labels).tolist() == [0, 0, 0, 0]
 
 
-def test_neighbours_are_the_sources_of_incoming_edges():
+def test_neighbors_are_the_sources_of_incoming_edges():
     # 0 -> 1 -> 2: node 2 hears of 1, and of 0 in two steps; node 0 hears of nobody.
     case = Case(3, [(0, 1), (1, 2)], [0, 1, 2], 3)
     graph = case.graph()
@@ -243,7 +243,7 @@ def test_all_classes_equally_common_is_full_confusion(num_classes, hops):
 
 
 def test_one_class_has_no_confusion():
-    case = drawn_case(1, 50, 4, 1, unlabelled=0.5)
+    case = drawn_case(1, 50, 4, 1, unlabeled=0.5)
     for neighborhood in NEIGHBORHOODS:
         values = metrics.neighborhood_confusion(case.graph(), neighborhood=neighborhood, empty=-1.0)
         assert set(values.tolist()) <= {0.0, -1.0}

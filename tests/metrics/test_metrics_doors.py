@@ -9,7 +9,7 @@ import torch
 
 import ncgnn
 from ncgnn.errors import InputError, NcgnnWarning
-from ncgnn.metrics._kernels.on_device import TorchConfusion
+from ncgnn.metrics.confusion import TorchConfusion
 
 SQUARE = np.array([[0, 1, 1, 2, 2, 3, 3, 0], [1, 0, 2, 1, 3, 2, 0, 3]])
 

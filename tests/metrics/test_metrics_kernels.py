@@ -16,12 +16,10 @@ from metric_strategies import Case, drawn_case
 from ncgnn import _numba as _compile
 from ncgnn import metrics
 from ncgnn.graph.graph import compact_classes
+from ncgnn.metrics import _kernels
 from ncgnn.metrics import homophily as _class_pairs
 from ncgnn.metrics import neighborhoods as _neighborhoods
-from ncgnn.metrics._kernels import one_hop as _bits
-from ncgnn.metrics._kernels import one_hop as _one_hop
-from ncgnn.metrics._kernels import within_hops as _within_hops
-from ncgnn.metrics.neighborhoods import Neighborhoods, labelled
+from ncgnn.metrics.neighborhoods import Neighborhoods, label_graph
 
 equal = np.testing.assert_allclose
 
@@ -31,8 +29,8 @@ LONG_ROWS = [4095, 4096, 4097, 8193]
 CLASS_COUNTS = [1, 2, 15, 16, 17, 255, 256]
 
 
-def rows_of_lengths(lengths, num_classes, labelling, *, loops, seed=0):
-    """A directed graph whose first nodes have the given numbers of neighbours."""
+def rows_of_lengths(lengths, num_classes, labeling, *, loops, seed=0):
+    """A directed graph whose first nodes have the given numbers of neighbors."""
     draw = random.Random(seed)
     num_nodes = max(lengths) + len(lengths) + 1
     edges = []
@@ -46,7 +44,7 @@ def rows_of_lengths(lengths, num_classes, labelling, *, loops, seed=0):
         "last": lambda v: num_classes - 1,
         "even": lambda v: v % num_classes,
         "mixed": lambda v: draw.randrange(-1, num_classes),
-    }[labelling]
+    }[labeling]
     return Case(num_nodes, edges, [0, *map(labels, range(1, num_nodes))], num_classes)
 
 
@@ -67,13 +65,12 @@ def check(case, hops=1, **options):
             ]
         )
         classes = compact_classes(np.array(case.labels), case.num_classes)
-        found = Neighborhoods(graph, hops, **options).count(classes, case.num_classes, neighborhood)
+        around = Neighborhoods(graph, hops, **options)
+        found = around.count(classes, case.num_classes, closed)
         assert np.array_equal(found.size, size)
         assert np.array_equal(found.top, top)
         assert np.array_equal(found.same, own)
-        found = Neighborhoods(graph, hops, **options).count(
-            classes, case.num_classes, neighborhood, leader=True
-        )
+        found = around.count(classes, case.num_classes, closed, leader=True)
         leader = [max(sorted(counter), key=counter.get, default=-1) for counter in counted]
         assert np.array_equal(found.leader, leader)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -88,18 +85,18 @@ def check(case, hops=1, **options):
 
 
 @pytest.mark.parametrize("loops", [False, True])
-@pytest.mark.parametrize("labelling", ["first", "last", "even", "mixed"])
+@pytest.mark.parametrize("labeling", ["first", "last", "even", "mixed"])
 @pytest.mark.parametrize("num_classes", CLASS_COUNTS)
-def test_rows_of_critical_lengths(num_classes, labelling, loops):
-    check(rows_of_lengths(ROW_LENGTHS, num_classes, labelling, loops=loops))
+def test_rows_of_critical_lengths(num_classes, labeling, loops):
+    check(rows_of_lengths(ROW_LENGTHS, num_classes, labeling, loops=loops))
 
 
 @pytest.mark.parametrize("num_classes", [2, 16, 17, 256])
-@pytest.mark.parametrize("labelling", ["last", "mixed"])
-def test_rows_longer_than_a_tile(num_classes, labelling):
+@pytest.mark.parametrize("labeling", ["last", "mixed"])
+def test_rows_longer_than_a_tile(num_classes, labeling):
     lengths = [3, *LONG_ROWS, 5, LONG_ROWS[1], 0, 126]
-    case = rows_of_lengths(lengths, num_classes, labelling, loops=True)
-    assert max(lengths) > 2 * _one_hop._TILE
+    case = rows_of_lengths(lengths, num_classes, labeling, loops=True)
+    assert max(lengths) > 2 * _kernels._TILE
     graph = case.graph()
     for closed in (True, False):
         plain = (case.num_nodes, case.edges, case.labels)
@@ -124,7 +121,7 @@ def test_rows_longer_than_a_tile(num_classes, labelling):
 @pytest.mark.parametrize("length", [15, 16, 17, 63, 64, 126, 127])
 def test_tiles_that_end_inside_and_between_rows(num_classes, length):
     # Many rows of one length: tile ends fall on row ends for powers of two, inside rows otherwise.
-    rows = 2 * _one_hop._TILE // length + 3
+    rows = 2 * _kernels._TILE // length + 3
     draw = random.Random(length)
     labels = [draw.randrange(num_classes) for _ in range(rows)]
     steps = draw.sample(range(1, rows), length) if length < rows else range(1, rows)
@@ -139,7 +136,7 @@ def test_tiles_that_end_inside_and_between_rows(num_classes, length):
 
 @pytest.mark.parametrize("class_number", range(16))
 def test_each_of_sixteen_counters_reaches_its_limit(class_number):
-    # 126 neighbours and the node itself, all of one class: the most that byte counters hold.
+    # 126 neighbors and the node itself, all of one class: the most that byte counters hold.
     edges = [(v, 0) for v in range(1, 127)]
     case = Case(127, edges, [class_number] * 127, 16)
     check(case)
@@ -148,14 +145,14 @@ def test_each_of_sixteen_counters_reaches_its_limit(class_number):
 def test_packed_counters_of_words():
     draw = random.Random(5)
     for _ in range(200):
-        chosen = [draw.randrange(17) for _ in range(draw.randrange(_bits.PACKED_LIMIT + 1))]
-        units = _bits.packed_units(16)
+        chosen = [draw.randrange(17) for _ in range(draw.randrange(_kernels.PACKED_LIMIT + 1))]
+        units = _kernels.packed_units(16)
         packed = np.uint64(sum(int(units[c]) for c in chosen))
-        even, odd = map(np.uint64, _bits.widened(packed))
+        even, odd = map(np.uint64, _kernels.widen(packed))
         tally = [chosen.count(c) for c in range(16)]
-        assert _bits.byte_sum(even, odd) == sum(tally)
-        assert _bits.byte_max(even, odd) == max(tally)
-        assert [_bits.byte_at(even, odd, c) for c in range(16)] == tally
+        assert _kernels.byte_sum(even, odd) == sum(tally)
+        assert _kernels.byte_max(even, odd) == max(tally)
+        assert [_kernels.byte_at(even, odd, c) for c in range(16)] == tally
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -164,12 +161,12 @@ def test_largest_byte_of_two_words(seed):
     values = [draw.choice([0, 1, 126, 127, draw.randrange(128)]) for _ in range(16)]
     even = np.uint64(sum(value << (8 * k) for k, value in enumerate(values[:8])))
     odd = np.uint64(sum(value << (8 * k) for k, value in enumerate(values[8:])))
-    assert _bits.byte_max(even, odd) == max(values)
+    assert _kernels.byte_max(even, odd) == max(values)
 
 
 @numba.njit
 def _word_tricks(word):
-    return _bits.popcount(word), _bits.lowest_bit(word)
+    return _kernels.popcount(word), _kernels.lowest_bit(word)
 
 
 @pytest.mark.parametrize("word", [1, 2, 1 << 63, (1 << 64) - 1, 0xF0F0, 0xDEADBEEF << 20])
@@ -179,21 +176,21 @@ def test_bits_of_words(word):
     assert lowest == (word & -word).bit_length() - 1
 
 
-def ring(num_nodes, steps, num_classes, *, seed=0, unlabelled=0.2, loops=True):
-    """Every node has the same number of neighbours, at fixed distances round a ring."""
+def ring(num_nodes, steps, num_classes, *, seed=0, unlabeled=0.2, loops=True):
+    """Every node has the same number of neighbors, at fixed distances round a ring."""
     draw = random.Random(seed)
     edges = [((v + step) % num_nodes, v) for v in range(num_nodes) for step in steps]
     if loops:
         edges += [(v, v) for v in range(0, num_nodes, 3)]
     labels = [
-        -1 if draw.random() < unlabelled else draw.randrange(num_classes) for _ in range(num_nodes)
+        -1 if draw.random() < unlabeled else draw.randrange(num_classes) for _ in range(num_nodes)
     ]
     labels[0] = 0
     return Case(num_nodes, edges, labels, num_classes)
 
 
 def last_hop_is_sparse(case, hops):
-    """For every node, whether its search must take the way that suits sparse neighbourhoods."""
+    """For every node, whether its search must take the way that suits sparse neighborhoods."""
     neighbors = brute.sources(case.num_nodes, case.edges)
     degrees = np.diff(case.graph().indptr)
     words = (case.num_nodes + 63) // 64
@@ -208,7 +205,7 @@ def last_hop_is_sparse(case, hops):
 
 @pytest.mark.parametrize("num_classes", [2, 16, 17, 300])
 @pytest.mark.parametrize("hops", [2, 3])
-def test_search_of_sparse_neighbourhoods(hops, num_classes):
+def test_search_of_sparse_neighborhoods(hops, num_classes):
     case = ring(1500, [1, 40], num_classes)
     assert all(last_hop_is_sparse(case, hops))
     check(case, hops)
@@ -228,7 +225,7 @@ def test_search_with_bits_but_without_sets_of_rows(num_classes):
 @pytest.mark.parametrize("num_classes", [3, 20])
 @pytest.mark.parametrize("hops", [2, 3])
 def test_search_with_sets_of_all_rows(hops, num_classes):
-    case = drawn_case(hops, 200, 12, num_classes, unlabelled=0.2)
+    case = drawn_case(hops, 200, 12, num_classes, unlabeled=0.2)
     searched = Neighborhoods(case.graph(), hops)
     assert (searched._search.sets[0] >= 0).sum() > 190
     check(case, hops)
@@ -238,7 +235,7 @@ def test_search_with_sets_of_all_rows(hops, num_classes):
 @pytest.mark.parametrize("num_classes", [4, 100])
 @pytest.mark.parametrize("hops", [2, 3])
 def test_search_with_sets_of_hubs_only(hops, num_classes):
-    case = drawn_case(7, 1300, 2, num_classes, hubs=1, unlabelled=0.2)
+    case = drawn_case(7, 1300, 2, num_classes, hubs=1, unlabeled=0.2)
     searched = Neighborhoods(case.graph(), hops)
     with_set = (searched._search.sets[0] >= 0).sum()
     assert 1 <= with_set < 600
@@ -251,7 +248,7 @@ def test_search_with_sets_of_hubs_only(hops, num_classes):
 
 @pytest.mark.parametrize("hops", [2, 3])
 def test_counting_marked_nodes_without_sets_of_classes(hops, monkeypatch):
-    case = drawn_case(11, 300, 8, 5, unlabelled=0.2, hubs=1)
+    case = drawn_case(11, 300, 8, 5, unlabeled=0.2, hubs=1)
     monkeypatch.setattr(Neighborhoods, "_label_sets", lambda *_: np.zeros((0, 0), dtype=np.uint64))
     check(case, hops)
 
@@ -275,7 +272,7 @@ def test_so_many_classes_and_nodes_that_their_sets_are_not_made():
 @pytest.mark.parametrize("num_classes", [2, 16, 17])
 def test_stored_rows_longer_than_a_tile(num_classes):
     # The hub's sources reach its readers in two steps.
-    leaves = 2 * _one_hop._TILE + 7
+    leaves = 2 * _kernels._TILE + 7
     draw = random.Random(num_classes)
     edges = [(v, 0) for v in range(3, leaves + 3)] + [(0, 1), (0, 2), (1, 2), (2, 2)]
     labels = [draw.randrange(-1, num_classes) for _ in range(leaves + 3)]
@@ -294,7 +291,7 @@ def test_stored_rows_longer_than_a_tile(num_classes):
 
 @pytest.mark.parametrize("num_nodes", [1, 63, 64, 65, 127, 128, 129])
 def test_node_counts_around_whole_words(num_nodes):
-    case = drawn_case(num_nodes, num_nodes, 6, 3, unlabelled=0.2)
+    case = drawn_case(num_nodes, num_nodes, 6, 3, unlabeled=0.2)
     for hops in (1, 2, 3):
         check(case, hops)
         check(case, hops, memory_budget=1 << 20)
@@ -357,7 +354,7 @@ def everything(case):
                 metrics.ConfusionTracker(graph, **same)(labels),
             ]
     exact.append(metrics.class_pair_counts(graph))
-    return exact, _class_pairs.class_pairs(labelled(graph))[1]
+    return exact, _class_pairs.class_pairs(label_graph(graph))[1]
 
 
 def in_tiny_blocks(monkeypatch):
@@ -370,7 +367,6 @@ def in_tiny_blocks(monkeypatch):
         return np.linspace(0, rows, min(rows, 9) + 1).astype(np.int64)
 
     monkeypatch.setattr(_neighborhoods, "even_blocks", even)
-    monkeypatch.setattr(_within_hops, "even_blocks", even)
 
 
 @pytest.fixture
@@ -386,7 +382,7 @@ def restored_threads():
 def test_results_do_not_depend_on_threads_and_blocks(
     nodes, degree, num_classes, monkeypatch, restored_threads
 ):
-    case = drawn_case(nodes, nodes, degree, num_classes, unlabelled=0.2, hubs=1)
+    case = drawn_case(nodes, nodes, degree, num_classes, unlabeled=0.2, hubs=1)
     whole, whole_shares = everything(case)
     in_tiny_blocks(monkeypatch)
     available = min(2, numba.config.NUMBA_NUM_THREADS)

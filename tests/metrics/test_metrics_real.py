@@ -59,7 +59,7 @@ def test_table_of_homophily_and_confusion(name, load):
     assert rounded == {key: known for key, (_, known) in found.items() if known is not None}
 
 
-# Percentages of nodes that repeat another one: neighbours + label, features + label.
+# Percentages of nodes that repeat another one: neighbors + label, features + label.
 DUPLICATION = {
     "pubmed": (29.46, 0.02),
     "photo": (1.58, 0.08),
@@ -145,9 +145,9 @@ def test_stored_and_streamed_confusion_agree(name, load):
         assert np.array_equal(tracker(graph.labels), expected, equal_nan=True)
 
 
-def test_unlabelled_nodes_of_a_real_graph(load):
+def test_unlabeled_nodes_of_a_real_graph(load):
     graph = load("fb100-reed98")
-    assert graph.num_unlabelled > 0
+    assert graph.num_unlabeled > 0
     homophily = metrics.node_homophily(graph)
     assert np.array_equal(np.isnan(homophily), (graph.labels < 0) | (_known(graph) == 0))
     assert np.count_nonzero(~np.isnan(metrics.neighborhood_confusion(graph))) > 0

@@ -12,8 +12,8 @@ from metric_strategies import cases, drawn_case, labels_of, larger_cases
 from ncgnn.errors import InputError
 from ncgnn.graph import Graph
 from ncgnn.metrics import ConfusionTracker, confusion_masks, neighborhood_confusion
-from ncgnn.metrics._kernels import on_device as torch_path
-from ncgnn.metrics._kernels.on_device import TorchConfusion
+from ncgnn.metrics import confusion as _confusion
+from ncgnn.metrics.confusion import TorchConfusion
 
 NEIGHBORHOODS = ["closed", "open"]
 
@@ -57,8 +57,8 @@ def test_stored_streamed_and_torch_agree_on_larger_graphs(case, hops, neighborho
 
 
 def test_torch_counts_in_parts(monkeypatch):
-    monkeypatch.setattr(torch_path, "_PAIRS_AT_ONCE", 7)
-    case = drawn_case(2, 60, 5, 4, unlabelled=0.2)
+    monkeypatch.setattr(_confusion, "_PAIRS_AT_ONCE", 7)
+    case = drawn_case(2, 60, 5, 4, unlabeled=0.2)
     check_all_ways(case, case.labels, 2, "closed", 0.0)
 
 
@@ -94,7 +94,7 @@ def test_arrays_in_arrays_out(dtype):
 @pytest.mark.parametrize("hops", [1, 2])
 @pytest.mark.parametrize("memory_budget", [0, 1 << 30])
 def test_tensors_in_tensors_out(dtype, hops, memory_budget):
-    case = drawn_case(1, 40, 3, 3, unlabelled=0.3)
+    case = drawn_case(1, 40, 3, 3, unlabeled=0.3)
     tracker = ConfusionTracker(case.graph(), hops, memory_budget=memory_budget)
     values = tracker(torch.tensor(case.labels, dtype=dtype))
     assert isinstance(values, torch.Tensor)
@@ -104,7 +104,7 @@ def test_tensors_in_tensors_out(dtype, hops, memory_budget):
 
 
 @pytest.mark.parametrize("budget_of", [lambda size: size - 1, lambda size: size])
-def test_neighbourhoods_are_stored_only_within_the_budget(budget_of):
+def test_neighborhoods_are_stored_only_within_the_budget(budget_of):
     case = drawn_case(4, 100, 3, 2)
     free = ConfusionTracker(case.graph(), 2, memory_budget=1 << 30)
     starts, members = free.neighborhoods.pattern()
@@ -129,9 +129,9 @@ def test_the_number_of_classes_comes_from_the_graph_or_the_caller():
     assert ConfusionTracker(edges, num_classes=3)(np.array([0, 2])).tolist() == pytest.approx(
         [np.log(2) / np.log(3)] * 2
     )
-    labelled = Graph.from_edge_index(edges, labels=[0, 1], num_classes=4)
-    assert ConfusionTracker(labelled).num_classes == 4
-    assert ConfusionTracker(labelled, num_classes=5).num_classes == 5
+    labeled = Graph.from_edge_index(edges, labels=[0, 1], num_classes=4)
+    assert ConfusionTracker(labeled).num_classes == 4
+    assert ConfusionTracker(labeled, num_classes=5).num_classes == 5
     with pytest.raises(InputError, match="num_classes"):
         ConfusionTracker(bare)
     with pytest.raises(InputError, match="num_classes"):

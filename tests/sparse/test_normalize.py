@@ -63,12 +63,12 @@ def test_gcn_equals_pytorch_geometric(graph, self_loops, weighted):
 def test_rows_sum_to_one_or_zero(graph, self_loops):
     count, edges = graph
     adjacency = ConstantSparse.from_edge_index(edges, count).to(torch.float64)
-    normalised = row_normalize(adjacency, self_loops)
+    normalized = row_normalize(adjacency, self_loops)
     dense = adjacency.to_dense()
     if self_loops:
         dense.fill_diagonal_(1)
     expected = dense / dense.sum(1, keepdim=True).clamp(min=1)
-    torch.testing.assert_close(normalised.to_dense(), expected)
+    torch.testing.assert_close(normalized.to_dense(), expected)
 
 
 def test_a_self_loop_ends_with_weight_one_however_often_it_is_listed():

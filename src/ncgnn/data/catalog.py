@@ -75,7 +75,7 @@ class DatasetEntry:
         edges: Undirected edges of an undirected graph, else directed edges.
         features: Number of features.
         classes: Number of classes.
-        unlabelled: Number of nodes without a label.
+        unlabeled: Number of nodes without a label.
         directed: Whether the direction of edges is kept.
         content_sha256: See :func:`content_sha256`; None if it is not recorded.
         binary_features: The files hold counts where the literature uses 0/1.
@@ -95,7 +95,7 @@ class DatasetEntry:
     edges: int | None = None
     features: int | None = None
     classes: int | None = None
-    unlabelled: int | None = None
+    unlabeled: int | None = None
     directed: bool = False
     content_sha256: str | None = None
     binary_features: bool = False
@@ -282,7 +282,7 @@ def _compare_counts(
         edges,
         ("features", entry.features, (graph.num_features,)),
         ("classes", entry.classes, (len(present),)),
-        ("unlabelled nodes", entry.unlabelled, (graph.num_unlabelled,)),
+        ("unlabeled nodes", entry.unlabeled, (graph.num_unlabeled,)),
     ]
 
 

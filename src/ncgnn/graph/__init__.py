@@ -13,7 +13,7 @@ from ncgnn.graph.checks import (
     check_node_ids,
     check_nodes,
     check_shipped_splits,
-    check_some_labelled,
+    check_some_labeled,
     to_numpy,
     whole_number,
 )
@@ -33,7 +33,7 @@ __all__ = [
     "check_node_ids",
     "check_nodes",
     "check_shipped_splits",
-    "check_some_labelled",
+    "check_some_labeled",
     "compact_classes",
     "to_numpy",
     "whole_number",

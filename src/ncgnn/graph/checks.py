@@ -142,7 +142,7 @@ def check_nodes(nodes: NDArray[Any], field: str, num_nodes: int) -> None:
 def check_labels(
     labels: ArrayLike, num_nodes: int | None = None, field: str = "labels"
 ) -> NDArray[np.int64]:
-    """Labels are one class number per node; -1, NaN, None and an empty text mean unlabelled.
+    """Labels are one class number per node; -1, NaN, None and an empty text mean unlabeled.
 
     Args:
         labels: Class per node, in any form.
@@ -150,7 +150,7 @@ def check_labels(
         field: Name in errors.
 
     Returns:
-        A new int64 array [n], -1 for every unlabelled node.
+        A new int64 array [n], -1 for every unlabeled node.
     """
     array = to_numpy(labels, field)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -177,10 +177,10 @@ def check_labels(
     if not whole:
         raise InputError(
             f"{field} have type {array.dtype}; expected whole class numbers 0, 1, …, "
-            "with -1 for unlabelled nodes."
+            "with -1 for unlabeled nodes."
         )
     if array.size and array.min() < -1:
-        raise InputError(f"{field} contain {array.min()}; only -1 (unlabelled) may be negative.")
+        raise InputError(f"{field} contain {array.min()}; only -1 (unlabeled) may be negative.")
     if array.size and array.max() > _LARGEST_CLASS:
         raise InputError(f"{field} contain {array.max()}; number the classes from 0 on.")
     return array.astype(np.int64)
@@ -191,7 +191,7 @@ def is_missing(label: Any) -> bool:
     return label is None or label == "" or bool(label != label)  # NaN differs from itself
 
 
-def check_some_labelled(labels: NDArray[np.int64]) -> None:
+def check_some_labeled(labels: NDArray[np.int64]) -> None:
     """At least one node has a label."""
     if labels.max() < 0:
         raise InputError(

@@ -23,7 +23,7 @@ from ncgnn.graph.checks import (
     check_node_ids,
     check_nodes,
     check_shipped_splits,
-    check_some_labelled,
+    check_some_labeled,
     is_scipy_sparse,
     to_numpy,
     warn_about_gaps,
@@ -48,7 +48,7 @@ class GraphFields(TypedDict, total=False):
     """What every constructor of :class:`Graph` takes besides the edges.
 
     Attributes:
-        labels: Class per node [n]; -1, NaN, None and an empty text mean unlabelled.
+        labels: Class per node [n]; -1, NaN, None and an empty text mean unlabeled.
         features: Array, tensor or sparse matrix [n, d].
         num_classes: Number of classes; by default the largest label plus one.
         node_ids: Identifier per node.
@@ -88,7 +88,7 @@ class Graph:
     Attributes:
         indptr: Row starts, int64 [n + 1].
         indices: Sources of incoming edges, int32 (int64 beyond 2³¹ nodes).
-        labels: Class per node, int64 [n], -1 = unlabelled.
+        labels: Class per node, int64 [n], -1 = unlabeled.
         num_classes: Number of classes, also those without a node.
         features: Dense [n, d] or sparse CSR, float32 or float64; None when there are none.
         node_ids: The user's identifiers, one per node; None means 0 … n-1.
@@ -195,7 +195,7 @@ class Graph:
             raise InputError("the graph is empty: it has no nodes.")
         classes = check_labels(np.full(num_nodes, -1) if labels is None else labels, num_nodes)
         if require_labels:
-            check_some_labelled(classes)
+            check_some_labeled(classes)
         names = None if class_names is None else check_class_names(class_names)
         count = check_class_count(classes, num_classes, names)
         if num_classes is None and names is None:
@@ -249,7 +249,7 @@ class Graph:
         Args:
             graph: Any NetworkX graph; parallel edges are merged.
             label: The node attribute with the class: a whole number or a name; absent, None, NaN
-                and an empty text mean unlabelled.
+                and an empty text mean unlabeled.
             feature: The node attribute with a vector of numbers.
             **fields: See :class:`GraphFields`; they win over those of ``graph``.
         """
@@ -339,7 +339,7 @@ class Graph:
         return compact_classes(self.labels, self.num_classes)
 
     @cached_property
-    def num_unlabelled(self) -> int:
+    def num_unlabeled(self) -> int:
         """Number of nodes without a label."""
         return int(np.count_nonzero(self.labels < 0))
 
@@ -422,7 +422,7 @@ def as_graph(
     if isinstance(graph, Graph):
         found = graph
         if require_labels and labels is None:
-            check_some_labelled(graph.labels)
+            check_some_labeled(graph.labels)
     else:
         needed = require_labels and labels is None
         found = _convert(graph, labels, num_classes, require_labels=needed, features=features)
@@ -443,8 +443,8 @@ def _convert(
         own["features"] = None
     given = own if labels is None else own | {"labels": labels}
     if hasattr(graph, "edge_index") or hasattr(graph, "adj_t"):
-        unlabelled = getattr(graph, "y", None) is None
-        return Graph.from_pyg(graph, **(given if unlabelled else own))
+        unlabeled = getattr(graph, "y", None) is None
+        return Graph.from_pyg(graph, **(given if unlabeled else own))
     if hasattr(graph, "nodes") and hasattr(graph, "is_directed"):
         return Graph.from_networkx(graph, **own)
     if is_scipy_sparse(graph):
@@ -461,7 +461,7 @@ def _convert(
 
 
 def compact_classes(labels: NDArray[np.int64], num_classes: int) -> NDArray[Any]:
-    """Labels in the smallest type the kernels know, with ``num_classes`` for unlabelled."""
+    """Labels in the smallest type the kernels know, with ``num_classes`` for unlabeled."""
     classes = labels.astype(np.uint8 if num_classes <= 255 else np.int32)
     if labels.size and labels.min() < 0:
         classes[labels < 0] = num_classes

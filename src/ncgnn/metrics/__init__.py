@@ -5,7 +5,6 @@ NaN where it is undefined, and :func:`mean` averages the rest.
 """
 
 from ncgnn.metrics.confusion import ConfusionTracker, confusion_masks, neighborhood_confusion
-from ncgnn.metrics.duplication import Duplication, duplication_rates
 from ncgnn.metrics.homophily import (
     adjusted_homophily,
     class_insensitive_homophily,
@@ -16,8 +15,8 @@ from ncgnn.metrics.homophily import (
     neighborhood_entropy,
     node_homophily,
 )
-from ncgnn.metrics.neighborhoods import HopSearch, labelled, mean
-from ncgnn.metrics.summary import Analysis, analyze
+from ncgnn.metrics.neighborhoods import HopSearch, label_graph, mean
+from ncgnn.metrics.summary import Analysis, Duplication, analyze, duplication_rates
 from ncgnn.metrics.theory import (
     conditional_entropy,
     entropy_lower_bound,
@@ -40,8 +39,8 @@ __all__ = [
     "edge_homophily",
     "entropy_lower_bound",
     "error_lower_bound",
+    "label_graph",
     "label_informativeness",
-    "labelled",
     "mean",
     "neighborhood_class_distribution",
     "neighborhood_confusion",

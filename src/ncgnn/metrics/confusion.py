@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncgnn.errors import InputError
-from ncgnn.graph import to_numpy
-from ncgnn.metrics.neighborhoods import MEMORY_BUDGET, Neighborhoods, check_neighborhood, labelled
+from ncgnn.graph import Graph, as_graph, compact_classes, to_numpy
+from ncgnn.metrics.neighborhoods import MEMORY_BUDGET, Neighborhoods, is_closed, label_graph
 
 if TYPE_CHECKING:
+    import torch
     from numpy.typing import ArrayLike, NDArray
 
     from ncgnn.graph import GraphLike
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 # NC within this distance of the threshold counts as equal to it, so that rounding in the logarithm
 # never decides on which side a node with exactly the threshold's confusion falls.
 _TIE = 1e-9
+# Pairs of node and neighbor that are counted at once on other devices; bounds the memory.
+_PAIRS_AT_ONCE = 1 << 24
 
 
 def neighborhood_confusion(
@@ -36,16 +39,16 @@ def neighborhood_confusion(
         \frac{\max_c |\{j \in N_i^k \cup \{i\} : y_j = c\}|}{|N_i^k \cup \{i\}|}
 
     with :math:`N_i^k` the nodes from which ``i`` is reached in at most k steps. It is 0 when all
-    labels agree and 1 when all classes are equally common; with a single class it is 0. Unlabelled
-    nodes are left out of both counts, but have an NC of their own from their labelled neighbours.
+    labels agree and 1 when all classes are equally common; with a single class it is 0. Unlabeled
+    nodes are left out of both counts, but have an NC of their own from their labeled neighbors.
 
     Args:
         graph: ``Graph``, PyG ``Data``, or any other form that :func:`ncgnn.graph.as_graph` takes.
-        labels: True labels or predictions, -1 = unlabelled; by default the graph's own.
+        labels: True labels or predictions, -1 = unlabeled; by default the graph's own.
         hops: The hop count k.
         neighborhood: ``"closed"`` as defined above, or ``"open"``: without the node itself.
         num_classes: Number of classes; by default the graph's.
-        empty: Value of nodes without any labelled node in their neighbourhood.
+        empty: Value of nodes without any labeled node in their neighborhood.
 
     Returns:
         One value per node, float64.
@@ -56,15 +59,15 @@ def neighborhood_confusion(
         >>> ncgnn.neighborhood_confusion(star, labels=[0, 1, 1, 1]).round(3).tolist()
         [0.415, 0.0, 0.0, 0.0]
     """
-    given = labelled(graph, labels, num_classes)
+    given = label_graph(graph, labels, num_classes)
     around = Neighborhoods(given.graph, hops)
-    return around.confusion(given.classes, given.num_classes, neighborhood, empty)
+    return around.confusion(given.classes, given.num_classes, is_closed(neighborhood), empty)
 
 
 def confusion_masks(confusion: Any, threshold: float) -> tuple[Any, Any]:
     r"""The NC masks of Eq. (15): :math:`M^{low} = I(NC \le T)` and :math:`M^{high} = I(NC > T)`.
 
-    A node whose NC is NaN, because nothing is known of its neighbourhood, is low.
+    A node whose NC is NaN, because nothing is known of its neighborhood, is low.
 
     Args:
         confusion: NC per node.
@@ -84,7 +87,7 @@ def check_threshold(threshold: float) -> None:
     """A threshold lies where NC does."""
     number: Any = threshold
     if not isinstance(number, int | float | np.floating) or not 0 <= number <= 1:
-        raise InputError(f"threshold is {threshold!r}; give a number between 0 and 1, as NC is.")
+        raise InputError(f"threshold must be between 0 and 1, as NC is; got {threshold!r}.")
 
 
 class ConfusionTracker:
@@ -99,9 +102,9 @@ class ConfusionTracker:
         hops: The hop count k.
         num_classes: Number of classes; by default the graph's.
         neighborhood: ``"closed"`` or ``"open"``.
-        memory_budget: For two or more hops: bytes that the stored neighbourhoods may take. Where
+        memory_budget: For two or more hops: bytes that the stored neighborhoods may take. Where
             they do not fit, every call searches them again, in memory proportional to the graph.
-        empty: Value of nodes without any labelled node in their neighbourhood.
+        empty: Value of nodes without any labeled node in their neighborhood.
 
     Example:
         >>> import numpy as np, ncgnn
@@ -121,41 +124,101 @@ class ConfusionTracker:
         memory_budget: int = MEMORY_BUDGET,
         empty: float = float("nan"),
     ) -> None:
-        from ncgnn.graph import Graph, as_graph
-
         if not isinstance(graph, Graph):
             graph = as_graph(graph, num_classes=num_classes, require_labels=False)
         self.num_classes = graph.num_classes if num_classes is None else num_classes
         if num_classes is None and self.num_classes < 1:
             raise InputError("the graph has no labels; say how many classes with num_classes=….")
-        check_neighborhood(neighborhood)
         self.graph = graph
         self.hops = hops
-        self.neighborhood: Neighborhood = neighborhood
+        self.closed = is_closed(neighborhood)
         self.empty = empty
         self.neighborhoods = Neighborhoods(graph, hops, memory_budget=memory_budget)
-        self._on_device: Any = None
+        self._on_device: TorchConfusion | None = None
 
     def __call__(self, labels: Any) -> Any:
         """NC of every node under ``labels``."""
-        if not hasattr(labels, "detach"):
-            return self._count(np.asarray(labels))
+        tensor = hasattr(labels, "detach")
+        if tensor and labels.device.type != "cpu" and self.neighborhoods.stored:
+            return self._torch_path(labels.device)(labels)
+        given = labels.detach().cpu().numpy() if tensor else np.asarray(labels)
+        whole = given.dtype == np.int64 and given.shape == self.graph.labels.shape
+        if whole and given.min() >= 0 and given.max() < self.num_classes:
+            classes = compact_classes(given, self.num_classes)  # as models predict them
+        else:
+            classes = label_graph(self.graph, given, self.num_classes).classes
+        values = self.neighborhoods.confusion(classes, self.num_classes, self.closed, self.empty)
+        if not tensor:
+            return values
         import torch
 
-        if labels.device.type != "cpu" and self.neighborhoods.stored:
-            return self._torch_path(labels.device)(labels)
-        values = torch.from_numpy(self._count(labels.detach().cpu().numpy()))
-        return values.to(labels.device)
+        return torch.from_numpy(values).to(labels.device)
 
-    def _count(self, labels: NDArray[Any]) -> NDArray[np.float64]:
-        given = labelled(self.graph, labels, self.num_classes)
-        return self.neighborhoods.confusion(
-            given.classes, self.num_classes, self.neighborhood, self.empty
-        )
-
-    def _torch_path(self, device: Any) -> Any:
-        from ncgnn.metrics._kernels.on_device import TorchConfusion
-
+    def _torch_path(self, device: Any) -> TorchConfusion:
         if self._on_device is None or self._on_device.device != device:
             self._on_device = TorchConfusion(self, device)
         return self._on_device
+
+
+class TorchConfusion:
+    """What :class:`ConfusionTracker` computes, with torch operations alone, on any device.
+
+    Args:
+        tracker: A tracker whose neighborhoods are stored.
+        device: Where to count.
+    """
+
+    def __init__(self, tracker: ConfusionTracker, device: torch.device | str) -> None:
+        import torch
+
+        indptr, indices = tracker.neighborhoods.pattern()
+        n = len(indptr) - 1
+        starts = torch.from_numpy(indptr.copy())
+        rows = torch.repeat_interleave(torch.arange(n), starts.diff())
+        sources = torch.from_numpy(indices.copy()).long()
+        others = rows != sources
+        self.device = torch.device(device)
+        self._rows = rows[others].to(self.device, torch.int32)
+        self._sources = sources[others].to(self.device, torch.int32)
+        self._num_nodes = n
+        # Apple's devices have no double precision.
+        self._dtype = torch.float32 if self.device.type == "mps" else torch.float64
+        self._tracker = tracker
+
+    def __call__(self, labels: torch.Tensor) -> torch.Tensor:
+        """NC of every node under ``labels``, float64 on the device where it has that."""
+        import torch
+
+        num_classes = self._tracker.num_classes
+        counts = self._count(labels.to(self.device))
+        size, top = counts.sum(1), counts.amax(1)
+        scale = torch.log2(torch.tensor(max(num_classes, 2), dtype=self._dtype))
+        ratio = size.to(self._dtype) / top.clamp(min=1).to(self._dtype)
+        confusion = torch.log2(ratio.clamp(min=1)) / scale.to(self.device)
+        if num_classes == 1:
+            confusion = torch.zeros_like(confusion)
+        return confusion.masked_fill(size == 0, self._tracker.empty)
+
+    def _count(self, labels: torch.Tensor) -> torch.Tensor:
+        """The count of each class in each neighborhood, [n, C]."""
+        n, num_classes = self._num_nodes, self._tracker.num_classes
+        if labels.shape != (n,) or labels.is_floating_point():
+            raise InputError(
+                f"labels must be {n} whole numbers; got {labels.dtype} of shape "
+                f"{list(labels.shape)}."
+            )
+        low, high = (int(bound) for bound in labels.aminmax())
+        if low < -1 or high >= num_classes:
+            wrong = low if low < -1 else high
+            raise InputError(f"labels contain {wrong}, but num_classes is {num_classes}.")
+        classes = labels.long().masked_fill(labels < 0, num_classes)
+        slots = num_classes + 1
+        counts = classes.new_zeros(n * slots)
+        pairs = (self._rows.split(_PAIRS_AT_ONCE), self._sources.split(_PAIRS_AT_ONCE))
+        for rows, sources in zip(*pairs, strict=True):
+            places = rows.long() * slots + classes[sources.long()]
+            counts.scatter_add_(0, places, places.new_ones(len(places)))
+        counts = counts.view(n, slots)
+        if self._tracker.closed:
+            counts.scatter_add_(1, classes.unsqueeze(1), classes.new_ones(n, 1))
+        return counts[:, :num_classes]

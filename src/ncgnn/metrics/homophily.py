@@ -1,29 +1,26 @@
-"""Entropy of neighbourhoods and the information that a neighbour's label carries.
+"""Homophily of nodes and graphs, entropy of neighborhoods, and what neighbors' labels tell.
 
-How often each class meets each other class along the edges.
-
-Homophily of nodes and of whole graphs.
-
-Self-loops are no neighbours and no edges here, whatever the graph stores, and edges with an
-unlabelled end are left out. On a directed graph a node's neighbours are the sources of its incoming
+Self-loops are no neighbors and no edges here, whatever the graph stores, and edges with an
+unlabeled end are left out. On a directed graph a node's neighbors are the sources of its incoming
 edges.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ncgnn._numba import balanced_blocks, compiled, over_blocks
+from ncgnn._numba import balanced_blocks, over_blocks
 from ncgnn.errors import InputError
-from ncgnn.metrics.neighborhoods import Neighborhoods, labelled
+from ncgnn.metrics._kernels import count_pairs
+from ncgnn.metrics.neighborhoods import Neighborhoods, is_closed, label_graph
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from ncgnn.graph import GraphLike
-    from ncgnn.metrics.neighborhoods import LabelCounts, Labelled, Neighborhood
+    from ncgnn.metrics.neighborhoods import LabelCounts, LabeledGraph, Neighborhood
 
 _MOST_CLASSES = 10_000
 
@@ -33,76 +30,39 @@ def class_pair_counts(
 ) -> NDArray[np.int64]:
     """Number of stored edges from each class to each class, [C, C]: row = target, column = source.
 
-    Self-loops and edges with an unlabelled end are left out. Symmetric for undirected graphs, which
+    Self-loops and edges with an unlabeled end are left out. Symmetric for undirected graphs, which
     store every edge twice.
     """
-    return class_pairs(labelled(graph, labels, num_classes))[0]
+    return class_pairs(label_graph(graph, labels, num_classes))[0]
 
 
 def class_sizes(labels: NDArray[np.int64], num_classes: int) -> NDArray[np.int64]:
-    """Number of labelled nodes of each class."""
+    """Number of labeled nodes of each class."""
     return np.bincount(labels[labels >= 0], minlength=num_classes)
 
 
-def class_pairs(given: Labelled) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def class_pairs(given: LabeledGraph) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Edges between each pair of classes, counted twice over.
 
     Returns:
         The number of stored edges, row = target; and the probability that a node, drawn uniformly
-        among the labelled ones with a labelled neighbour, and one of its neighbours, drawn
+        among the labeled ones with a labeled neighbor, and one of its neighbors, drawn
         uniformly, have these classes.
     """
     indptr, indices = given.graph.indptr, given.graph.indices
     if given.num_classes > _MOST_CLASSES:
         raise InputError(
-            f"{given.num_classes} classes are too many for a table of all class pairs; "
-            f"at most {_MOST_CLASSES} work."
+            f"num_classes must be at most {_MOST_CLASSES} for a table of all class pairs; "
+            f"got {given.num_classes}."
         )
     # Every block has a table of its own; together they stay within a quarter of a gigabyte.
     most_blocks = max(1, min(64, (1 << 24) // given.num_classes**2))
     blocks = balanced_blocks(indptr, most_blocks=most_blocks)
-    place = {int(first): k for k, first in enumerate(blocks[:-1])}
     shape = (len(blocks) - 1, given.num_classes, given.num_classes)
     counts, shares = np.zeros(shape, dtype=np.int64), np.zeros(shape)
-
-    def count(first: int, end: int) -> None:
-        at = place[first]
-        _count_pairs(indptr, indices, given.classes, first, end, counts[at], shares[at])
-
-    over_blocks(blocks, count)
+    over_blocks(blocks, count_pairs, blocks, indptr, indices, given.classes, counts, shares)
     total = float(shares.sum())
     return counts.sum(axis=0), shares.sum(axis=0) / (total if total > 0 else 1.0)
-
-
-@compiled
-def _count_pairs(
-    indptr: NDArray[np.int64],
-    indices: NDArray[Any],
-    classes: NDArray[Any],
-    first_row: int,
-    end_row: int,
-    counts: NDArray[np.int64],
-    shares: NDArray[np.float64],
-) -> None:
-    num_classes = len(counts)
-    row_counts = np.zeros(num_classes + 1, np.int64)
-    for i in range(first_row, end_row):
-        own = classes[i]
-        if own == num_classes:
-            continue
-        size = 0
-        for source in indices[indptr[i] : indptr[i + 1]]:
-            if source != i:
-                row_counts[classes[source]] += 1
-                size += 1
-        size -= row_counts[num_classes]
-        row_counts[num_classes] = 0
-        if size == 0:
-            continue
-        for c in range(num_classes):
-            counts[own, c] += row_counts[c]
-            shares[own, c] += row_counts[c] / size
-            row_counts[c] = 0
 
 
 def node_homophily(
@@ -114,7 +74,7 @@ def node_homophily(
     num_classes: int | None = None,
     empty: float = float("nan"),
 ) -> NDArray[np.float64]:
-    r"""Node Homophily of every node: the share of neighbours that have its label.
+    r"""Node Homophily of every node: the share of neighbors that have its label.
 
     .. math:: NH_i = |\{j \in N_i : y_j = y_i\}| \,/\, |N_i|
 
@@ -124,17 +84,26 @@ def node_homophily(
 
     Args:
         graph: ``Graph``, PyG ``Data``, or any other form that :func:`ncgnn.graph.as_graph` takes.
-        labels: True labels or predictions, -1 = unlabelled; by default the graph's own.
-        hops: Size of the neighbourhood in hops.
+        labels: True labels or predictions, -1 = unlabeled; by default the graph's own.
+        hops: Size of the neighborhood in hops.
         neighborhood: ``"open"`` or ``"closed"``.
         num_classes: Number of classes; by default the graph's.
-        empty: Value of labelled nodes without any labelled neighbour. Unlabelled nodes are NaN.
+        empty: Value of labeled nodes without any labeled neighbor. Unlabeled nodes are NaN.
 
     Returns:
         One value per node, float64.
     """
-    given = labelled(graph, labels, num_classes)
-    counts = Neighborhoods(given.graph, hops).count(given.classes, given.num_classes, neighborhood)
+    given = label_graph(graph, labels, num_classes)
+    counts = Neighborhoods(given.graph, hops).count(
+        given.classes, given.num_classes, is_closed(neighborhood)
+    )
+    return node_homophily_of(counts, given, empty)
+
+
+def node_homophily_of(
+    counts: LabelCounts, given: LabeledGraph, empty: float = float("nan")
+) -> NDArray[np.float64]:
+    """Node Homophily from the counts of each node's own label."""
     shares = np.full(len(counts.size), empty, dtype=np.float64)
     np.divide(counts.same, counts.size, out=shares, where=counts.size > 0)
     shares[given.labels < 0] = np.nan
@@ -168,11 +137,11 @@ def class_insensitive_homophily(
         \qquad h_k = \frac{\sum_{v \in C_k} |\{u \in N_v : y_u = y_v\}|}{\sum_{v \in C_k} |N_v|}
 
     "Large Scale Learning on Non-Homophilous Graphs" (https://arxiv.org/abs/2110.14446). n counts
-    labelled nodes, C the classes that occur; a class without edges contributes nothing. NaN for a
+    labeled nodes, C the classes that occur; a class without edges contributes nothing. NaN for a
     single class.
     """
-    given = labelled(graph, labels, num_classes)
-    pairs = class_pair_counts(given.graph, given.labels, num_classes=given.num_classes)
+    given = label_graph(graph, labels, num_classes)
+    pairs, _ = class_pairs(given)
     return class_insensitive_homophily_of(pairs, class_sizes(given.labels, given.num_classes))
 
 
@@ -221,7 +190,7 @@ def neighborhood_entropy(
     num_classes: int | None = None,
     empty: float = float("nan"),
 ) -> NDArray[np.float64]:
-    r"""Joint label entropy of every node's neighbourhood, in bits.
+    r"""Joint label entropy of every node's neighborhood, in bits.
 
     .. math:: H(y_i, Y_{N_i^k}) = -\sum_c p(c) \log_2 p(c), \qquad
         p(c) = \frac{|\{j \in N_i^k \cup \{i\} : y_j = c\}|}{|N_i^k \cup \{i\}|}
@@ -231,15 +200,15 @@ def neighborhood_entropy(
 
     Args:
         graph: ``Graph``, PyG ``Data``, or any other form that :func:`ncgnn.graph.as_graph` takes.
-        labels: True labels or predictions, -1 = unlabelled; by default the graph's own.
+        labels: True labels or predictions, -1 = unlabeled; by default the graph's own.
         hops: The hop count k.
         neighborhood: ``"closed"`` as above, or ``"open"``: without the node itself.
         num_classes: Number of classes; by default the graph's.
-        empty: Value of nodes without any labelled node in their neighbourhood.
+        empty: Value of nodes without any labeled node in their neighborhood.
     """
-    given = labelled(graph, labels, num_classes)
+    given = label_graph(graph, labels, num_classes)
     counts = Neighborhoods(given.graph, hops).count(
-        given.classes, given.num_classes, neighborhood, surprise=True, same=False
+        given.classes, given.num_classes, is_closed(neighborhood), surprise=True, same=False
     )
     return entropy_of_counts(counts, empty)
 
@@ -261,14 +230,14 @@ def neighborhood_class_distribution(
     num_classes: int | None = None,
     empty: float = float("nan"),
 ) -> NDArray[np.float64]:
-    """Share of each class in every node's neighbourhood, [n, C].
+    """Share of each class in every node's neighborhood, [n, C].
 
-    Rows sum to one; rows of nodes without any labelled node in their neighbourhood hold ``empty``.
+    Rows sum to one; rows of nodes without any labeled node in their neighborhood hold ``empty``.
     Arguments are those of :func:`neighborhood_entropy`.
     """
-    given = labelled(graph, labels, num_classes)
+    given = label_graph(graph, labels, num_classes)
     counts = Neighborhoods(given.graph, hops).count(
-        given.classes, given.num_classes, neighborhood, matrix=True, same=False
+        given.classes, given.num_classes, is_closed(neighborhood), matrix=True, same=False
     )
     shares = np.full(counts.matrix.shape, empty, dtype=np.float64)
     size = counts.size[:, None]
@@ -282,24 +251,24 @@ def label_informativeness(
     kind: Literal["edge", "node"] = "edge",
     num_classes: int | None = None,
 ) -> float:
-    r"""Label informativeness: how much a neighbour's label tells of a node's.
+    r"""Label informativeness: how much a neighbor's label tells of a node's.
 
     .. math:: LI = I(y_\xi, y_\eta) \,/\, H(y_\xi)
 
     "Characterizing Graph Datasets for Node Classification" (https://arxiv.org/abs/2209.06177). With
     ``kind="edge"`` an edge :math:`(\xi, \eta)` is drawn uniformly. With ``kind="node"`` a node is
-    drawn uniformly among the labelled ones and then one of its neighbours; as published, the label
+    drawn uniformly among the labeled ones and then one of its neighbors; as published, the label
     of :math:`\eta` is then compared with the class shares among the ends of edges, and
-    :math:`H(y_\xi)` is that of all labelled nodes. On a directed graph :math:`\xi` is the target.
+    :math:`H(y_\xi)` is that of all labeled nodes. On a directed graph :math:`\xi` is the target.
 
     Returns:
-        0 when a neighbour tells nothing, 1 when its label decides; with ``kind="node"`` the
-        published formula can go beyond 1 where few of the nodes have neighbours. NaN when there is
+        0 when a neighbor tells nothing, 1 when its label decides; with ``kind="node"`` the
+        published formula can go beyond 1 where few of the nodes have neighbors. NaN when there is
         nothing to tell (one class, or no edges).
     """
     if kind not in ("edge", "node"):
-        raise InputError(f"kind is '{kind}'; choose 'edge' or 'node'.")
-    given = labelled(graph, labels, num_classes)
+        raise InputError(f"kind must be 'edge' or 'node'; got '{kind}'.")
+    given = label_graph(graph, labels, num_classes)
     pairs, shares = class_pairs(given)
     if kind == "edge":
         return edge_informativeness_of(pairs)

@@ -1,16 +1,17 @@
-"""Everything the metrics say about one graph."""
+"""Everything the metrics say about one graph, also how many of its nodes are copies of others."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ncgnn.errors import InputError
+from ncgnn.graph import whole_number
+from ncgnn.metrics._kernels import compare_rows, hash_rows
 from ncgnn.metrics.confusion import check_threshold, confusion_masks
-from ncgnn.metrics.duplication import Duplication, duplication_rates
 from ncgnn.metrics.homophily import (
     adjusted_homophily_of,
     class_insensitive_homophily_of,
@@ -19,16 +20,10 @@ from ncgnn.metrics.homophily import (
     edge_homophily_of,
     edge_informativeness_of,
     entropy_of_counts,
-    node_homophily,
+    node_homophily_of,
     node_informativeness_of,
 )
-from ncgnn.metrics.neighborhoods import (
-    Neighborhoods,
-    checked_hops,
-    confusion_of_counts,
-    labelled,
-    mean,
-)
+from ncgnn.metrics.neighborhoods import Neighborhoods, confusion_of_counts, label_graph, mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from ncgnn.graph import Graph, GraphLike
-    from ncgnn.metrics.neighborhoods import Labelled
+    from ncgnn.metrics.neighborhoods import LabeledGraph
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,14 +39,14 @@ class Analysis:
     """The metrics of one graph.
 
     Attributes:
-        graph: The graph, with the labels that were analysed.
+        graph: The graph, with the labels that were analyzed.
         hops: The hop counts of NC and entropy.
         threshold: The threshold between low and high NC.
         per_node: One vector per metric: ``nh_open``, ``nh_closed``, and for each hop count k
             ``nc_k`` and ``entropy_k``.
         means: Their means, and the measures of the whole graph.
         high_share: For each hop count, the share of nodes with high NC.
-        commonest: The commonest class among each node and its neighbours, -1 where there is none.
+        commonest: The commonest class among each node and its neighbors, -1 where there is none.
         duplication: Duplication rates.
         class_pairs: Number of stored edges by class of target (rows) and source (columns).
     """
@@ -81,7 +76,7 @@ class Analysis:
             "self_loops": graph.num_self_loops,
             "features": graph.num_features,
             "classes": graph.num_classes,
-            "unlabelled": graph.num_unlabelled,
+            "unlabeled": graph.num_unlabeled,
             "means": {key: _plain(value) for key, value in self.means.items()},
             "threshold": self.threshold,
             "high_share": {f"nc_{hops}": _plain(v) for hops, v in self.high_share.items()},
@@ -111,12 +106,18 @@ def analyze(
         num_classes: Number of classes; by default the graph's.
     """
     check_threshold(threshold)
-    counts = tuple(checked_hops(k) for k in ((hops,) if isinstance(hops, int) else hops))
+    several = (hops,) if isinstance(hops, int) else hops
+    counts = tuple(whole_number(k, "hops", 1) for k in several)
     if not counts:
         raise InputError("hops is empty; give at least one hop count.")
-    given = labelled(graph, labels, num_classes, features=True)
-    analysed = given.graph.with_labels(given.labels, given.num_classes)
+    given = label_graph(graph, labels, num_classes, features=True)
+    analyzed = given.graph.with_labels(given.labels, given.num_classes)
     per_node = _per_node(given, counts)
+    leaders = (
+        Neighborhoods(given.graph)
+        .count(given.classes, given.num_classes, leader=True, same=False)
+        .leader
+    )
     pairs, shares = class_pairs(given)
     nodes = class_sizes(given.labels, given.num_classes)
     means = {key: mean(values) for key, values in per_node.items()} | {
@@ -128,39 +129,100 @@ def analyze(
     }
     highs = {k: confusion_masks(per_node[f"nc_{k}"], threshold)[1] for k in counts}
     return Analysis(
-        graph=analysed,
+        graph=analyzed,
         hops=counts,
         threshold=threshold,
         per_node=per_node,
         means=means,
         high_share={k: float(high.mean()) for k, high in highs.items()},
-        commonest=_commonest(given),
-        duplication=duplication_rates(analysed),
+        commonest=leaders.astype(np.int64),
+        duplication=duplication_rates(analyzed),
         class_pairs=pairs,
     )
 
 
-def _per_node(given: Labelled, hops: tuple[int, ...]) -> dict[str, NDArray[np.float64]]:
-    same: dict[str, Any] = {"labels": given.labels, "num_classes": given.num_classes}
+def _per_node(given: LabeledGraph, hops: tuple[int, ...]) -> dict[str, NDArray[np.float64]]:
+    labels, around = (given.classes, given.num_classes), Neighborhoods(given.graph)
     vectors = {
-        "nh_open": node_homophily(given.graph, **same),
-        "nh_closed": node_homophily(given.graph, neighborhood="closed", **same),
+        "nh_open": node_homophily_of(around.count(*labels, closed=False), given),
+        "nh_closed": node_homophily_of(around.count(*labels), given),
     }
     for k in hops:
-        counts = Neighborhoods(given.graph, k).count(
-            given.classes, given.num_classes, surprise=True, same=False
-        )
+        counts = Neighborhoods(given.graph, k).count(*labels, surprise=True, same=False)
         vectors[f"nc_{k}"] = confusion_of_counts(counts, given.num_classes)
         vectors[f"entropy_{k}"] = entropy_of_counts(counts)
     return vectors
 
 
-def _commonest(given: Labelled) -> NDArray[np.int64]:
-    counts = Neighborhoods(given.graph).count(
-        given.classes, given.num_classes, leader=True, same=False
-    )
-    return counts.leader.astype(np.int64)
-
-
 def _plain(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+@dataclass(frozen=True)
+class Duplication:
+    """Share of labeled nodes that repeat another one.
+
+    Attributes:
+        neighbors: With the same label and the same set of neighbors.
+        features: With the same label and the same feature row; NaN without features.
+    """
+
+    neighbors: float
+    features: float
+
+
+def duplication_rates(
+    graph: GraphLike,
+    labels: ArrayLike | None = None,
+    *,
+    direction: Literal["out", "in"] = "out",
+    binary_features: bool = False,
+    num_classes: int | None = None,
+) -> Duplication:
+    """Duplication rates of a graph: (nodes - distinct keys) / nodes.
+
+    The appendix table "Duplication detection for nodes of same labels" of "Clarify Confused Nodes
+    via Separated Learning". The keys are (label, set of neighbors) and (label, feature row); a
+    node is not added to its own set, self-loops stay, and isolated nodes share the empty set.
+
+    Args:
+        graph: ``Graph``, PyG ``Data``, or any other form that :func:`ncgnn.graph.as_graph` takes.
+        labels: Class per node; by default the graph's own. Unlabeled nodes are left out.
+        direction: On a directed graph, compare the targets of outgoing edges (``"out"``, which is
+            what the paper's numbers are) or the sources of incoming ones (``"in"``).
+        binary_features: Compare only which features are not zero.
+        num_classes: Number of classes; by default the graph's.
+    """
+    if direction not in ("out", "in"):
+        raise InputError(f"direction must be 'out' or 'in'; got '{direction}'.")
+    given = label_graph(graph, labels, num_classes, features=True)
+    rows = given.graph.reverse() if direction == "out" and given.graph.is_directed else given.graph
+    none = np.zeros(0, dtype=np.uint64)
+    neighbors = _duplication_rate(given.labels, rows.indptr, rows.indices, none)
+    if given.graph.features is None:
+        return Duplication(neighbors, float("nan"))
+    from scipy.sparse import csr_array
+
+    features = csr_array(given.graph.features)
+    bits = f"uint{8 * features.dtype.itemsize}"
+    values = none if binary_features else features.data.view(bits).astype(np.uint64)
+    starts = features.indptr.astype(np.int64)
+    return Duplication(neighbors, _duplication_rate(given.labels, starts, features.indices, values))
+
+
+def _duplication_rate(
+    labels: NDArray[np.int64],
+    indptr: NDArray[np.int64],
+    indices: NDArray[Any],
+    values: NDArray[np.uint64],
+) -> float:
+    nodes = np.flatnonzero(labels >= 0)
+    first, second = hash_rows(indptr, indices, values)
+    lengths = np.diff(indptr)
+    order = nodes[np.lexsort((second[nodes], first[nodes], lengths[nodes], labels[nodes]))]
+    left, right = order[:-1], order[1:]
+    alike = (labels[left] == labels[right]) & (lengths[left] == lengths[right])
+    alike &= (first[left] == first[right]) & (second[left] == second[right])
+    # Equal hashes are only a candidate: the rows themselves decide.
+    alike &= compare_rows(left, right, alike, indptr, indices, values)
+    return float(np.count_nonzero(alike)) / len(nodes)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ncgnn.errors import InputError, UnknownNameError
 from ncgnn.graph import Graph, as_graph
-from ncgnn.metrics import ConfusionTracker, confusion_masks, labelled
+from ncgnn.metrics import ConfusionTracker, confusion_masks, label_graph
 
 if TYPE_CHECKING:
     from ncgnn.graph import GraphLike
@@ -108,8 +108,8 @@ class Grouper:
 
 def _unlike(tracker: ConfusionTracker, classes: NDArray[np.int64]) -> NDArray[np.float64]:
     """1 - NH: the share of a node's closed neighbourhood that has another label."""
-    given = labelled(tracker.graph, classes, tracker.num_classes)
-    counts = tracker.neighborhoods.count(given.classes, given.num_classes, "closed")
+    given = label_graph(tracker.graph, classes, tracker.num_classes)
+    counts = tracker.neighborhoods.count(given.classes, given.num_classes)
     share = np.ones(len(classes))
     np.divide(counts.same, counts.size, out=share, where=counts.size > 0)
     return 1 - share

@@ -119,7 +119,7 @@ def _facts(analysis: Analysis) -> list[tuple[str, str]]:
         ("Edges", f"{graph.num_edges:,} {kind}"),
         ("Features", f"{graph.num_features:,}"),
         ("Classes", f"{graph.num_classes:,}"),
-        ("Unlabelled nodes", f"{graph.num_unlabelled:,}"),
+        ("Unlabelled nodes", f"{graph.num_unlabeled:,}"),
         ("Nodes without incoming edges" if graph.is_directed else "Isolated nodes", f"{alone:,}"),
     ]
     if graph.num_self_loops:

@@ -23,6 +23,7 @@ import contextlib
 import functools
 import math
 import warnings
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -70,27 +71,19 @@ FULL_ROWS = 8
 WIDE = 128
 TILE = 256
 
-_forced: Path | None = None
+#: The path of each type of device.
+_DEVICE_PATHS: dict[str, Path] = {"cpu": "compiled", "cuda": "csr"}
+PATHS: defaultdict[str, Path] = defaultdict(lambda: "chunks", _DEVICE_PATHS)
 
 
 @contextlib.contextmanager
 def forced(path: Path) -> Generator[None]:
-    """Use one path for everything inside the block: for tests and benchmarks."""
-    global _forced
-    before, _forced = _forced, path
+    """Use one path for everything on the CPU inside the block: for tests and benchmarks."""
+    before, PATHS["cpu"] = PATHS["cpu"], path
     try:
         yield
     finally:
-        _forced = before
-
-
-def path_for(device: torch.device) -> Path:
-    """The path of an operation on a device."""
-    if _forced is not None:
-        return _forced
-    if device.type == "cpu":
-        return "compiled"
-    return "csr" if device.type == "cuda" else "chunks"
+        PATHS["cpu"] = before
 
 
 class Product(torch.autograd.Function):
@@ -117,7 +110,7 @@ class Product(torch.autograd.Function):
         if pattern.nnz == 0 or math.prod(shape) == 0:
             return dense.new_zeros(shape)
         values, dense = values.contiguous(), dense.contiguous()
-        path = path_for(dense.device)
+        path = PATHS[dense.device.type]
         if path == "csr":
             return _csr_product(pattern, values, dense)
         if path == "chunks":
@@ -147,7 +140,7 @@ class Product(torch.autograd.Function):
         if constant is not None:
             if not ctx.needs_input_grad[2]:
                 return None, None, None, None
-            other = constant.t()
+            other = constant.transposed
             product = Product.apply(other.pattern, other.values, gradient, other)
             return None, None, cast("torch.Tensor", product), None
         values, dense = ctx.saved_tensors
@@ -173,7 +166,7 @@ class SampledDot(torch.autograd.Function):
         if pattern.nnz == 0 or left.numel() == 0:
             return left.new_zeros((pattern.nnz, *left.shape[1:-1]))
         left, right = left.contiguous(), right.contiguous()
-        if path_for(left.device) != "compiled":
+        if PATHS[left.device.type] != "compiled":
             return _chunked_dots(pattern, left, right)
         out = empty((pattern.nnz, *left.shape[1:-1]), left)
         heads = (-1, left.shape[1] if left.dim() == 3 else 1)
@@ -219,12 +212,6 @@ def _transposed_product(
     return product(transposed, values.index_select(0, permutation), dense)
 
 
-def adds_up_transposed(pattern: SparsePattern, dense: torch.Tensor) -> bool:
-    """Whether :func:`add_up_transposed` is the faster way to Aᵀ·X, for X [m, d]."""
-    full = pattern.nnz >= FULL_ROWS * sum(pattern.shape)
-    return path_for(dense.device) == "compiled" and full and dense.shape[1] >= WIDE
-
-
 def add_up_transposed(
     pattern: SparsePattern, values: torch.Tensor, dense: torch.Tensor
 ) -> torch.Tensor:
@@ -245,7 +232,7 @@ def row_sums(pattern: SparsePattern, entries: torch.Tensor) -> torch.Tensor:
     shape = (pattern.shape[0], *entries.shape[1:])
     if entries.numel() == 0:
         return entries.new_zeros(shape)
-    if path_for(entries.device) != "compiled":
+    if PATHS[entries.device.type] != "compiled":
         return entries.new_zeros(shape).index_add_(0, pattern.row, entries)
     flat = entries.reshape(pattern.nnz, -1).contiguous()
     out = empty((shape[0], flat.shape[1]), entries)
@@ -257,7 +244,7 @@ def row_sums(pattern: SparsePattern, entries: torch.Tensor) -> torch.Tensor:
 def softmax(pattern: SparsePattern, scores: torch.Tensor) -> torch.Tensor:
     """The softmax of the scores [nnz, ...] over each row."""
     flat = scores.reshape(pattern.nnz, math.prod(scores.shape[1:])).contiguous()
-    if path_for(scores.device) != "compiled" or scores.numel() == 0:
+    if PATHS[scores.device.type] != "compiled" or scores.numel() == 0:
         rows = pattern.row.to(torch.int64)
         highest = flat.new_full((pattern.shape[0], flat.shape[1]), -torch.inf)
         highest.scatter_reduce_(0, rows.view(-1, 1).expand_as(flat), flat, "amax")
@@ -276,7 +263,7 @@ def softmax_gradient(
     pattern: SparsePattern, values: torch.Tensor, gradient: torch.Tensor
 ) -> torch.Tensor:
     """p·(g - Σ p g) for each row, with the softmax p and the gradient g of its result."""
-    if path_for(values.device) != "compiled" or values.numel() == 0:
+    if PATHS[values.device.type] != "compiled" or values.numel() == 0:
         weighted = values * gradient
         totals = row_sums(pattern, weighted).index_select(0, pattern.row)
         return weighted.sub_(totals.mul_(values))

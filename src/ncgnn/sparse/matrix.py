@@ -18,11 +18,12 @@ from ncgnn.errors import InputError
 from ncgnn.graph import check_csr, check_edges, check_nodes, to_numpy
 from ncgnn.sparse._backend import (
     BLOCKS,
+    FULL_ROWS,
+    PATHS,
+    WIDE,
     Product,
     add_up_transposed,
-    adds_up_transposed,
     empty,
-    path_for,
     row_sums,
     torch_csr,
 )
@@ -100,7 +101,7 @@ class SparsePattern:
 
     @cached_property
     def row(self) -> torch.Tensor:
-        """The row of each entry [nnz]; made and kept when it is first asked for."""
+        """The row of each entry [nnz], made when first needed and kept."""
         return self._make_rows()
 
     def _make_rows(self) -> torch.Tensor:
@@ -117,7 +118,7 @@ class SparsePattern:
         """The pattern of the transpose and, for each of its entries, the entry here.
 
         Values v of this pattern are ``v[permutation]`` in the transposed one. Made and kept when
-        first asked for; a symmetric pattern is its own transpose and stores the permutation only.
+        first needed; a symmetric pattern is its own transpose and stores the permutation only.
         """
         m, n = self.shape
         starts, permutation = _group(self.col, n)
@@ -156,7 +157,7 @@ class ConstantSparse:
     Use one of the ``from_...`` constructors, which check and copy their input. The constructor
     itself trusts its parts, and none of them may be changed in place.
 
-    Second-class behaviour: products run in float32 and float64 only, and the dense side must have
+    Second-class behavior: products run in float32 and float64 only, and the dense side must have
     the type of the matrix (also under autocast); ``torch.func`` transforms are not supported.
 
     Attributes:
@@ -251,9 +252,14 @@ class ConstantSparse:
     def t_matmul(self, dense: torch.Tensor) -> torch.Tensor:
         """Aᵀ·X for X [m, d], without making the transpose where rows hold many entries."""
         check_match(dense, "dense", self.dtype, self.device)
-        differentiable = dense.requires_grad and torch.is_grad_enabled()
-        if dense.dim() != 2 or differentiable or not adds_up_transposed(self.pattern, dense):
-            return self.t() @ dense
+        adds_up = (
+            PATHS[self.device.type] == "compiled"
+            and self.nnz >= FULL_ROWS * sum(self.shape)
+            and dense.dim() == 2
+            and dense.shape[1] >= WIDE
+        )
+        if not adds_up or (dense.requires_grad and torch.is_grad_enabled()):
+            return self.transposed @ dense
         if dense.shape[0] != self.shape[0]:
             raise InputError(
                 f"dense must have {self.shape[0]} rows for the transpose of a matrix of shape "
@@ -262,18 +268,19 @@ class ConstantSparse:
         return add_up_transposed(self.pattern, self.values, dense.detach())
 
     @cached_property
-    def _transpose(self) -> ConstantSparse:
+    def transposed(self) -> ConstantSparse:
+        """The transpose; a symmetric matrix with sorted columns is its own."""
         if self._equals_its_transpose():
             return self
         pattern, permutation = self.pattern.transposed
         transpose = ConstantSparse(pattern, self.values.index_select(0, permutation))
-        transpose.__dict__["_transpose"] = self
+        transpose.__dict__["transposed"] = self
         return transpose
 
     def _equals_its_transpose(self) -> bool:
         if self.shape[0] != self.shape[1]:
             return False
-        if path_for(self.device) == "compiled":
+        if PATHS[self.device.type] == "compiled":
             arrays = (self.pattern.crow.numpy(), self.pattern.col.numpy(), self.values.numpy())
             return is_symmetric(*arrays)
         pattern, permutation = self.pattern.transposed
@@ -281,8 +288,8 @@ class ConstantSparse:
         return pattern is self.pattern and torch.equal(mirrored, self.values)
 
     def t(self) -> ConstantSparse:
-        """The transpose, made once; a symmetric matrix with sorted columns returns itself."""
-        return self._transpose
+        """The same as :attr:`transposed`, as a torch tensor has it."""
+        return self.transposed
 
     def scale(
         self, rows: torch.Tensor | None = None, cols: torch.Tensor | None = None
@@ -321,7 +328,8 @@ class ConstantSparse:
     def rows(self, index: ArrayLike) -> ConstantSparse:
         """The matrix A[index], for positions in any order or a mask [m]."""
         rows = _as_index(index, "index", self.shape[0], self.device)
-        select = _select_rows if path_for(self.device) == "compiled" else _select_rows_by_torch
+        compiled = PATHS[self.device.type] == "compiled"
+        select = _select_rows if compiled else _select_rows_by_torch
         return _assemble(select(self, rows), (rows.shape[0], self.shape[1]))
 
     def columns(self, index: ArrayLike) -> ConstantSparse:
@@ -401,7 +409,7 @@ def _merge_edges(edge_index: ArrayLike, num_nodes: int) -> tuple[SparsePattern, 
 def _group(keys: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Positions of every key 0 .. size - 1: ``order[starts[k] : starts[k + 1]]``, ascending."""
     dtype = _index_dtype(size, keys.shape[0])
-    if path_for(keys.device) == "compiled":
+    if PATHS[keys.device.type] == "compiled":
         starts = torch.empty(size + 1, dtype=dtype)
         order = torch.empty(keys.shape[0], dtype=dtype)
         group(keys.numpy(), starts.numpy(), order.numpy())
@@ -428,7 +436,7 @@ def _select_row_pointer(matrix: ConstantSparse, rows: torch.Tensor) -> torch.Ten
 
 def _select_block(matrix: ConstantSparse, rows: torch.Tensor, cols: torch.Tensor) -> ConstantSparse:
     shape = (rows.shape[0], cols.shape[0])
-    if path_for(matrix.device) == "compiled":
+    if PATHS[matrix.device.type] == "compiled":
         index = cols.numpy()
         place = np.full(matrix.shape[1], -1, matrix.pattern.col.numpy().dtype)
         positions = np.arange(index.shape[0], dtype=place.dtype)

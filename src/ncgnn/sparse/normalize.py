@@ -79,14 +79,10 @@ def masked_adjacency(
         kept &= targets.index_select(0, row)
     if sources is not None:
         kept &= sources.index_select(0, col)
-    return _entries(adjacency, kept | (row == col))
-
-
-def _entries(matrix: ConstantSparse, kept: torch.Tensor) -> ConstantSparse:
-    pattern = matrix.pattern
-    crow = torch.zeros_like(pattern.crow)
+    kept |= row == col
+    pattern = adjacency.pattern
     before = torch.cat([kept.new_zeros(1, dtype=torch.int64), kept.to(torch.int64).cumsum(0)])
-    crow.copy_(before.index_select(0, pattern.crow.to(torch.int64)))
+    crow = before.index_select(0, pattern.crow.to(torch.int64)).to(pattern.crow.dtype)
     return ConstantSparse(
-        SparsePattern(crow, pattern.col[kept], pattern.shape), matrix.values[kept]
+        SparsePattern(crow, pattern.col[kept], pattern.shape), adjacency.values[kept]
     )

@@ -61,7 +61,7 @@ def _csr_matrix(matrix) -> bytes:
 def _graph(graph: dict[int, list[int]]) -> bytes:
     made = _global("collections", "defaultdict") + _tuple(_global("__builtin__", "list")) + b"R"
     items = b"".join(
-        _int(node) + b"](" + b"".join(_int(number) for number in neighbours) + b"e"
-        for node, neighbours in graph.items()
+        _int(node) + b"](" + b"".join(_int(number) for number in neighbors) + b"e"
+        for node, neighbors in graph.items()
     )
     return made + b"(" + items + b"u"

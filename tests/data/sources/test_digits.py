@@ -52,7 +52,7 @@ def test_the_edges_never_change(digits):
     )
 
 
-def test_neighbours_agree_with_brute_force(digits):
+def test_neighbors_agree_with_brute_force(digits):
     nearest = find_nearest(digits.features.astype(np.int64), 8)
     edges = set(zip(*digits.edge_index().tolist(), strict=True))
     for node in range(0, 1797, 120):

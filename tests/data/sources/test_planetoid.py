@@ -182,8 +182,8 @@ BAD_OBJECTS = {
     "too few training features": ("x", np.ones((3, 6), dtype=np.float32)),
     "too few nodes": ("ally", np.ones((100, 3), dtype=np.int32)),
     "graph is an array": ("graph", np.ones((2, 2))),
-    "neighbours outside": ("graph", {0: [515]}),
-    "neighbours negative": ("graph", {0: [-1]}),
+    "neighbors outside": ("graph", {0: [515]}),
+    "neighbors negative": ("graph", {0: [-1]}),
     "features are NaN": ("allx", np.full((KNOWN, 6), np.nan)),
 }
 

@@ -18,7 +18,7 @@ _NEIGHBORS = 8
 _ORIGIN = (
     "Optical Recognition of Handwritten Digits, test set: E. Alpaydin and C. Kaynak (1998), UCI "
     "Machine Learning Repository, https://doi.org/10.24432/C50P49; as shipped with scikit-learn. "
-    f"Edges: symmetrised {_NEIGHBORS} nearest neighbours by Euclidean distance of the pixels."
+    f"Edges: symmetrized {_NEIGHBORS} nearest neighbors by Euclidean distance of the pixels."
 )
 
 

@@ -46,14 +46,14 @@ def make_split(
     fractions: tuple[float, float, float] = DEFAULT_FRACTIONS,
     warn: bool = True,
 ) -> Split:
-    """Make a split of the labelled nodes of a graph.
+    """Make a split of the labeled nodes of a graph.
 
     The result depends on nothing but the arguments: it is the same on every platform and with
     every version of numpy, and families draw from independent streams.
 
     Args:
-        labels: Class per node with -1 for an unlabelled node, a PyG ``Data``, or a graph.
-            Unlabelled nodes are in no part.
+        labels: Class per node with -1 for an unlabeled node, a PyG ``Data``, or a graph.
+            Unlabeled nodes are in no part.
         family: One of :func:`split_families`:
 
             * ``stratified``: ``fractions`` within every class.
@@ -105,7 +105,7 @@ def make_split(
         )
     if not parts.train.size:
         raise InputError(
-            f"the '{family}' split of {request.labelled.size} labelled nodes in {num_classes} "
+            f"the '{family}' split of {request.labeled.size} labeled nodes in {num_classes} "
             "classes has no training node; family 'stratified' splits graphs of any size."
         )
     split = Split(family, parts.origin, request.seed, parts.train, parts.val, parts.test)
@@ -136,10 +136,10 @@ def custom_split(
             and tensors will do.
         val: Validation nodes, likewise; may be empty.
         test: Test nodes, likewise; may be empty.
-        labels: Class per node with -1 for an unlabelled node, or a graph.
+        labels: Class per node with -1 for an unlabeled node, or a graph.
 
     Raises:
-        InputError: A part is neither mask nor indices, goes beyond the graph or holds an unlabelled
+        InputError: A part is neither mask nor indices, goes beyond the graph or holds an unlabeled
             node; a node is in two parts or twice in one; or train is empty.
     """
     classes, _ = read_labels(labels)
@@ -169,10 +169,10 @@ def _read_part(values: ArrayLike, name: str, labels: NDArray[np.int64]) -> NDArr
     check_nodes(nodes, name, labels.size)
     if np.unique(nodes).size < nodes.size:
         raise InputError(f"{name} names a node more than once; a mask must be of boolean type.")
-    unlabelled = nodes[labels[nodes] < 0]
-    if unlabelled.size:
+    unlabeled = nodes[labels[nodes] < 0]
+    if unlabeled.size:
         raise InputError(
-            f"{name} holds {unlabelled.size} unlabelled nodes, for example node {unlabelled[0]}."
+            f"{name} holds {unlabeled.size} unlabeled nodes, for example node {unlabeled[0]}."
         )
     return nodes
 
@@ -188,7 +188,7 @@ class SplitRequest:
 
     Attributes:
         family: Name of the family; its draws come from streams of that name.
-        labels: Class per node, int64 [n], -1 for an unlabelled node.
+        labels: Class per node, int64 [n], -1 for an unlabeled node.
         num_classes: Number of classes.
         seed: Which of the family's splits is wanted.
         shipped: Splits that came with the graph, under the keys of ``SHIPPED_SPLITS``.
@@ -203,13 +203,13 @@ class SplitRequest:
     fractions: NDArray[np.float64]
 
     @cached_property
-    def labelled(self) -> NDArray[np.int64]:
-        """The labelled nodes, the only ones a split may hold."""
+    def labeled(self) -> NDArray[np.int64]:
+        """The labeled nodes, the only ones a split may hold."""
         return np.flatnonzero(self.labels >= 0).astype(np.int64)
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """Labelled nodes per class."""
+        """Labeled nodes per class."""
         return count_classes(self.labels, self.num_classes)
 
     def shuffle(self, nodes: NDArray[np.int64], step: str) -> NDArray[np.int64]:
@@ -222,7 +222,7 @@ class SplitRequest:
         return nodes[np.argsort(words[nodes], kind="stable")]
 
     def find_shipped(self, name: str) -> Parts | None:
-        """The labelled nodes of the split of that name that came with the graph, if one did."""
+        """The labeled nodes of the split of that name that came with the graph, if one did."""
         keys = SHIPPED_SPLITS[name]
         missing = [key for key in keys if key not in self.shipped]
         if len(missing) == len(keys):
@@ -252,13 +252,13 @@ class Parts(NamedTuple):
 def _make_paper(request: SplitRequest) -> Parts:
     """Draw the split that the paper calls 60/20/20, which is a fixed count per class.
 
-    With n labelled nodes and C classes, train takes round(0.6·n/C) nodes of every class. What is
+    With n labeled nodes and C classes, train takes round(0.6·n/C) nodes of every class. What is
     left is shuffled: the first round(0.2·n) nodes are validation, the remainder is test. A class no
     larger than that count is wholly in train and is never evaluated. The rule goes back to the
     "dense" splits of Chien et al., "Adaptive Universal Generalized PageRank Graph Neural Network"
     (https://arxiv.org/abs/2006.07988). ``round`` is Python's: halves go to the even integer.
     """
-    total = request.labelled.size
+    total = request.labeled.size
     per_class = round(0.6 * total / request.num_classes)
     train, rest = _first_of_each_class(request, per_class)
     val_size = round(0.2 * total)
@@ -272,7 +272,7 @@ def _make_stratified(request: SplitRequest) -> Parts:
     class has a node in train, and a class of three nodes or more has one in every part; only many
     such tiny classes can move the sizes of the parts. Renaming the classes changes nothing.
     """
-    order = request.shuffle(request.labelled, "order")
+    order = request.shuffle(request.labeled, "order")
     classes = request.labels[order]
     rank = _rank_within_class(classes)
     by_appearance = classes[rank == 0]
@@ -295,7 +295,7 @@ def _make_uniform(request: SplitRequest) -> Parts:
     """
     if shipped := request.find_shipped("uniform"):
         return shipped
-    order = request.shuffle(request.labelled, "order")
+    order = request.shuffle(request.labeled, "order")
     exact = np.round(request.fractions * order.size, 9)
     train_size = max(1, int(exact[0]))
     val_end = train_size + int(exact[1])
@@ -314,7 +314,7 @@ def _make_planetoid(request: SplitRequest) -> Parts:
     if small.size:
         raise InputError(
             f"a 'planetoid' split trains on {PLANETOID_TRAIN_PER_CLASS} nodes of every class, but "
-            f"class {small[0]} has {request.counts[small[0]]} labelled nodes; "
+            f"class {small[0]} has {request.counts[small[0]]} labeled nodes; "
             "family 'stratified' splits classes of any size."
         )
     train, rest = _first_of_each_class(request, PLANETOID_TRAIN_PER_CLASS)
@@ -322,7 +322,7 @@ def _make_planetoid(request: SplitRequest) -> Parts:
     if rest.size < test_end:
         raise InputError(
             f"a 'planetoid' split of {request.num_classes} classes needs "
-            f"{train.size + test_end} labelled nodes, but there are {request.labelled.size}; "
+            f"{train.size + test_end} labeled nodes, but there are {request.labeled.size}; "
             "family 'stratified' splits graphs of any size."
         )
     return Parts("drawn", train, rest[:PLANETOID_VAL], rest[PLANETOID_VAL:test_end])
@@ -348,7 +348,7 @@ def _first_of_each_class(
     The second order is drawn anew: what the first one leaves of a small class stands late in it,
     so its remainder is not in random order.
     """
-    order = request.shuffle(request.labelled, "train")
+    order = request.shuffle(request.labeled, "train")
     chosen = _rank_within_class(request.labels[order]) < per_class
     return order[chosen], request.shuffle(order[~chosen], "evaluation")
 

@@ -202,7 +202,7 @@ class PartReport:
 
     Attributes:
         size: Number of nodes.
-        share: Size over the number of labelled nodes of the graph.
+        share: Size over the number of labeled nodes of the graph.
         class_counts: Nodes per class.
         absent: Classes that the graph has but this part has not.
     """
@@ -223,7 +223,7 @@ class SplitReport:
         seed: The split's seed, if any.
         sha256: The split's hash.
         num_classes: Number of classes of the graph.
-        labelled: Number of labelled nodes of the graph.
+        labeled: Number of labeled nodes of the graph.
         train: The training part.
         val: The validation part.
         test: The test part.
@@ -239,7 +239,7 @@ class SplitReport:
     seed: int | None
     sha256: str
     num_classes: int
-    labelled: int
+    labeled: int
     train: PartReport
     val: PartReport
     test: PartReport
@@ -265,7 +265,7 @@ def split_report(
 
     Args:
         split: The split.
-        labels: Class per node with -1 for an unlabelled node, or a graph.
+        labels: Class per node with -1 for an unlabeled node, or a graph.
         num_classes: Number of classes, where the labels alone do not tell.
 
     Raises:
@@ -274,9 +274,9 @@ def split_report(
     classes, num_classes = read_labels(labels, num_classes)
     _check_fits(split, classes)
     present = count_classes(classes, num_classes) > 0
-    labelled = int((classes >= 0).sum())
+    labeled = int((classes >= 0).sum())
     train, val, test = (
-        _describe_part(classes[getattr(split, name)], present, labelled) for name in PARTS
+        _describe_part(classes[getattr(split, name)], present, labeled) for name in PARTS
     )
     majority = int(np.argmax(test.class_counts)) if test.size else None
     return SplitReport(
@@ -285,7 +285,7 @@ def split_report(
         seed=split.seed,
         sha256=split.sha256,
         num_classes=num_classes,
-        labelled=labelled,
+        labeled=labeled,
         train=train,
         val=val,
         test=test,
@@ -303,12 +303,12 @@ def find_unevaluated(split: Split, labels: NDArray[np.int64], num_classes: int) 
 
 
 def _describe_part(
-    classes: NDArray[np.int64], present: NDArray[np.bool_], labelled: int
+    classes: NDArray[np.int64], present: NDArray[np.bool_], labeled: int
 ) -> PartReport:
     counts = count_classes(classes, present.size)
     return PartReport(
         size=classes.size,
-        share=classes.size / labelled,
+        share=classes.size / labeled,
         class_counts=tuple(counts.tolist()),
         absent=tuple(np.flatnonzero(present & (counts == 0)).tolist()),
     )
@@ -316,9 +316,9 @@ def _describe_part(
 
 def _check_fits(split: Split, labels: NDArray[np.int64]) -> None:
     for name, mask in zip(PARTS, split.masks(labels.size), strict=True):
-        unlabelled = np.flatnonzero(mask & (labels < 0))
-        if unlabelled.size:
-            raise InputError(f"{name} holds node {unlabelled[0]}, which has no label.")
+        unlabeled = np.flatnonzero(mask & (labels < 0))
+        if unlabeled.size:
+            raise InputError(f"{name} holds node {unlabeled[0]}, which has no label.")
 
 
 def read_labels(
@@ -327,7 +327,7 @@ def read_labels(
     """The labels as int64 [n], at least one of them a class, and the number of classes.
 
     Args:
-        labels: Class per node with -1 for an unlabelled node, or a graph, which is checked already.
+        labels: Class per node with -1 for an unlabeled node, or a graph, which is checked already.
         num_classes: How many classes there are. Without it a graph says so itself, and for plain
             labels it is the highest class plus one.
     """
@@ -341,5 +341,5 @@ def read_labels(
 
 
 def count_classes(labels: NDArray[np.int64], num_classes: int) -> NDArray[np.int64]:
-    """Count the nodes of each class, unlabelled nodes left out."""
+    """Count the nodes of each class, unlabeled nodes left out."""
     return np.bincount(labels[labels >= 0], minlength=num_classes).astype(np.int64)

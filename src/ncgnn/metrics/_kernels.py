@@ -1,14 +1,16 @@
-"""Compiled counts of labels among direct neighbours.
+"""Compiled loops of the metrics: labels among neighbors, pairs of classes, and equal rows.
 
-Every kernel fills, per node, the number of labelled nodes in its neighbourhood (``size``), the
-count of the commonest label (``top``) and the count of the node's own label (``same``, zero for an
-unlabelled node). Class values equal to ``num_classes`` mean "unlabelled" and are never counted.
+A loop works on the rows ``first_row`` to ``end_row - 1``, so that threads can share the rows out.
+Loops that count labels fill, per node, the number of labeled nodes in its neighborhood (``size``),
+the count of the commonest label (``top``) and the count of the node's own label (``same``, zero for
+an unlabeled node). A class equal to ``num_classes`` means "unlabeled" and is never counted.
 
-Bit tricks for compiled kernels: population counts, and sixteen small counters in one word.
+Up to sixteen classes are counted in one machine word, with four bits for each.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -58,6 +60,7 @@ popcount = cast("Callable[[Any], Any]", intrinsic(_population_count))
 lowest_bit = cast("Callable[[Any], Any]", intrinsic(_trailing_zeros))
 
 
+@cache
 def packed_units(num_classes: int) -> NDArray[np.uint64]:
     """For each class the word that adds one to its counter; zero for every other class value."""
     units = np.zeros(256, dtype=np.uint64)
@@ -66,7 +69,7 @@ def packed_units(num_classes: int) -> NDArray[np.uint64]:
 
 
 @compiled
-def widened(packed: Any) -> Any:
+def widen(packed: Any) -> Any:
     """Sixteen four-bit counters as two words of byte counters: even classes and odd ones."""
     return packed & _LOW_NIBBLES, (packed >> _U4) & _LOW_NIBBLES
 
@@ -74,7 +77,7 @@ def widened(packed: Any) -> Any:
 @compiled
 def packed_sum(packed: Any) -> Any:
     """Sum of sixteen four-bit counters; it must be at most 255."""
-    even, odd = widened(packed)
+    even, odd = widen(packed)
     return ((even + odd) * _ONES) >> _U56
 
 
@@ -127,20 +130,22 @@ def _max_of_bytes(left: Any, right: Any) -> Any:
     return (left & chosen) | (right & ~chosen)
 
 
-# Neighbour labels are fetched for this many edges at a time, ahead of counting: the fetches then
+# Neighbor labels are fetched for this many edges at a time, ahead of counting: the fetches then
 # overlap, where a row by row loop would stall on every row's end. A tile fits the first cache.
 _TILE = 1024
 # Unsigned, because positions that could be negative cost a test each.
 _ROW_LIMIT = np.uint64(BYTE_LIMIT - 1)  # room for the node itself
 _PIECE = np.uint64(PACKED_LIMIT)
 _ONE = np.uint64(1)
-#: Side of the table of NC values for small neighbourhoods.
+#: Side of the table of NC values for small neighborhoods.
 TABLE_SIDE = 64
 _TABLE_SIDE = np.uint64(TABLE_SIDE)
 
 
 @compiled
 def count_packed(
+    first_row: int,
+    end_row: int,
     indptr: NDArray[np.int64],
     indices: NDArray[Any],
     loops: NDArray[np.bool_] | None,
@@ -148,8 +153,6 @@ def count_packed(
     units: NDArray[np.uint64],
     num_classes: int,
     closed: bool,
-    first_row: int,
-    end_row: int,
     size: NDArray[np.int32],
     top: NDArray[np.int32],
     same: NDArray[np.int32] | None,
@@ -184,11 +187,11 @@ def count_packed(
                 finish_node(i, num_classes, counts, size, top)
                 first = last
                 continue
-            even, odd = widened(units[own] if closed and not looped else np.uint64(0))
+            even, odd = widen(units[own] if closed and not looped else np.uint64(0))
             even, odd = _add_pieces(even, odd, sums, first, last)
             first = last
             if loops is not None and looped and not closed:
-                less_even, less_odd = widened(units[own])
+                less_even, less_odd = widen(units[own])
                 even -= less_even
                 odd -= less_odd
             size[i] = byte_sum(even, odd)
@@ -200,6 +203,8 @@ def count_packed(
 
 @compiled
 def confusion_packed(
+    first_row: int,
+    end_row: int,
     indptr: NDArray[np.int64],
     indices: NDArray[Any],
     loops: NDArray[np.bool_] | None,
@@ -207,29 +212,27 @@ def confusion_packed(
     units: NDArray[np.uint64],
     num_classes: int,
     closed: bool,
-    unlabelled: bool | None,
+    unlabeled: bool | None,
     table: NDArray[np.float64],
     scale: float,
-    first_row: int,
-    end_row: int,
     values: NDArray[np.float64],
 ) -> None:
     """Neighborhood Confusion at once, without storing counts: as :func:`count_packed` counts.
 
     Args:
+        first_row: First node.
+        end_row: Node to stop before.
         indptr: Row starts.
         indices: Members of each row.
         loops: Which nodes are members of their own rows, or None if none are.
-        classes: Class per node, ``num_classes`` for unlabelled.
+        classes: Class per node.
         units: From :func:`packed_units`.
         num_classes: At most sixteen.
         closed: Whether the node itself counts.
-        unlabelled: None if every node is labelled, so that sizes need no counting.
+        unlabeled: None if every node is labeled, so that sizes need no counting.
         table: NC by size and count of the commonest label, row by row; first the value of an empty
-            neighbourhood.
+            neighborhood.
         scale: Logarithm of the number of classes.
-        first_row: First node.
-        end_row: Node to stop before.
         values: Filled with NC.
     """
     sums = np.zeros(_TILE + 1, np.uint64)
@@ -252,7 +255,7 @@ def confusion_packed(
                 if loops is not None and loops[i]:
                     packed -= units[classes[i]]
                     size -= _ONE
-                if unlabelled is not None:
+                if unlabeled is not None:
                     size = packed_sum(packed)
                 values[i] = table[size * _TABLE_SIDE + packed_max(packed)]
                 first = last
@@ -261,7 +264,7 @@ def confusion_packed(
             if loops is not None:
                 looped = loops[i]
             if last - first <= _ROW_LIMIT and not looped:
-                even, odd = widened(own_units[classes[i]])
+                even, odd = widen(own_units[classes[i]])
                 even, odd = _add_pieces(even, odd, sums, first, last)
                 values[i] = _one_confusion(byte_sum(even, odd), byte_max(even, odd), table, scale)
             else:
@@ -278,7 +281,7 @@ def _add_pieces(even: Any, odd: Any, sums: Any, first: Any, last: Any) -> Any:
     """Add the counters of the edges between two positions of a tile, fifteen at a time."""
     while first < last:
         piece = min(first + _PIECE, last)
-        more_even, more_odd = widened(sums[piece] - sums[first])
+        more_even, more_odd = widen(sums[piece] - sums[first])
         even += more_even
         odd += more_odd
         first = piece
@@ -305,14 +308,14 @@ def _sum_up(tile: Any, classes: Any, units: Any, sums: Any) -> None:
 
 @compiled
 def count_rows(
+    first_row: int,
+    end_row: int,
     indptr: NDArray[np.int64],
     indices: NDArray[Any],
-    loops: NDArray[np.bool_],
+    loops: NDArray[np.bool_] | None,
     classes: NDArray[Any],
     num_classes: int,
     closed: bool,
-    first_row: int,
-    end_row: int,
     size: NDArray[np.int32],
     top: NDArray[np.int32],
     same: NDArray[np.int32],
@@ -337,7 +340,9 @@ def count_rows(
             fetched[k] = classes[np.uint64(tile[k])]
         for i in range(row, stop_row):
             own = classes[i]
-            looped = len(loops) > 0 and loops[i]
+            looped = False
+            if loops is not None:
+                looped = loops[i]
             for label in fetched[indptr[i] - start : indptr[i + 1] - start]:
                 counts[label] += 1
             if indptr[i + 1] - start > _TILE:
@@ -356,7 +361,7 @@ def _count_row(row: Any, classes: Any, counts: Any) -> None:
 
 @compiled
 def adjust_own(counts: Any, own: Any, closed: bool, looped: bool) -> None:
-    """A self-loop is no neighbour; the node itself counts once in a closed neighbourhood."""
+    """A self-loop is no neighbor; the node itself counts once in a closed neighborhood."""
     if closed and not looped:
         counts[own] += 1
     elif looped and not closed:
@@ -411,13 +416,13 @@ def finish_node(node: Any, num_classes: Any, counts: Any, size: Any, top: Any) -
 
 @compiled
 def confusion_of(
+    first_row: int,
+    end_row: int,
     size: NDArray[np.int32],
     top: NDArray[np.int32],
     table: NDArray[np.float64],
     scale: float,
     values: NDArray[np.float64],
-    first_row: int,
-    end_row: int,
 ) -> None:
     """Neighborhood Confusion from counts; arguments as in :func:`confusion_packed`."""
     for i in range(first_row, end_row):
@@ -429,3 +434,87 @@ def _one_confusion(size: Any, top: Any, table: Any, scale: Any) -> Any:
     if size < TABLE_SIDE:
         return table[np.uint64(size) * _TABLE_SIDE + np.uint64(top)]
     return np.log2(size / top) / scale
+
+
+@compiled
+def count_pairs(
+    first_row: int,
+    end_row: int,
+    blocks: NDArray[np.int64],
+    indptr: NDArray[np.int64],
+    indices: NDArray[Any],
+    classes: NDArray[Any],
+    all_counts: NDArray[np.int64],
+    all_shares: NDArray[np.float64],
+) -> None:
+    """Add up, by class of node and neighbor, the edges and their shares of the node's edges.
+
+    Every block of rows has a table [C, C] of its own in ``all_counts`` and ``all_shares``.
+    """
+    block = np.searchsorted(blocks, first_row)
+    counts, shares = all_counts[block], all_shares[block]
+    num_classes = len(counts)
+    row_counts = np.zeros(num_classes + 1, np.int64)
+    for i in range(first_row, end_row):
+        own = classes[i]
+        if own == num_classes:
+            continue
+        size = 0
+        for source in indices[indptr[i] : indptr[i + 1]]:
+            if source != i:
+                row_counts[classes[source]] += 1
+                size += 1
+        size -= row_counts[num_classes]
+        row_counts[num_classes] = 0
+        if size == 0:
+            continue
+        for c in range(num_classes):
+            counts[own, c] += row_counts[c]
+            shares[own, c] += row_counts[c] / size
+            row_counts[c] = 0
+
+
+@compiled
+def hash_rows(
+    indptr: NDArray[np.int64], indices: NDArray[Any], values: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Two independent 64-bit hashes of every row."""
+    rows = len(indptr) - 1
+    first, second = np.zeros(rows, np.uint64), np.zeros(rows, np.uint64)
+    for i in range(rows):
+        a, b = np.uint64(0x243F6A8885A308D3), np.uint64(0x13198A2E03707344)
+        for e in range(indptr[i], indptr[i + 1]):
+            word = np.uint64(indices[e])
+            if len(values) > 0:
+                word ^= values[e] * np.uint64(0x9E3779B97F4A7C15)
+            a = (a ^ word) * np.uint64(0xBF58476D1CE4E5B9)
+            a ^= a >> np.uint64(29)
+            b = (b ^ word) * np.uint64(0x94D049BB133111EB)
+            b ^= b >> np.uint64(31)
+        first[i], second[i] = a, b
+    return first, second
+
+
+@compiled
+def compare_rows(
+    left: NDArray[np.int64],
+    right: NDArray[np.int64],
+    candidates: NDArray[np.bool_],
+    indptr: NDArray[np.int64],
+    indices: NDArray[Any],
+    values: NDArray[np.uint64],
+) -> NDArray[np.bool_]:
+    """Whether each pair of candidate rows is equal."""
+    equal = candidates.copy()
+    for k in range(len(left)):
+        if not candidates[k]:
+            continue
+        a, b = indptr[left[k]], indptr[right[k]]
+        for step in range(indptr[left[k] + 1] - a):
+            same = indices[a + step] == indices[b + step]
+            if len(values) > 0:
+                same = same and values[a + step] == values[b + step]
+            if not same:
+                equal[k] = False
+                break
+    return equal
