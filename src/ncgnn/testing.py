@@ -9,8 +9,8 @@ They need no test framework: what does not hold is an ``AssertionError`` that sa
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -104,23 +104,21 @@ def check_backbone(constructor: LayerConstructor | BackboneName, *, seed: int = 
 
 
 class _ModelSuite:
-    """The checks of one model.
-
-    Args:
-        where: What messages call it.
-        build: Makes the model for a graph.
-        seed: Seed of graphs and parameters.
-    """
+    """The checks of one model, which ``build`` makes and messages call ``where``."""
 
     def __init__(self, where: str, build: ModelBuilder, seed: int) -> None:
         self.where, self.seed, self._build = where, seed, build
-        self.case = _random_case(seed)
+        self.inputs = _random_case(seed).inputs()
         model = self.model()
         self.groups = int(getattr(model, "num_groups", 2))
         self.case = _random_case(seed, self.groups)
-        self.inputs = self.case.inputs()
-        larger = self.model(inputs=_random_case(seed, self.groups, nodes=15).inputs())
-        self.of_one_graph = _shapes(model) != _shapes(larger)
+        self.group = self.case.group
+        larger = self.model(_random_case(seed, self.groups, nodes=15).inputs())
+        shapes, others = (
+            {name: value.shape for name, value in one.state_dict().items()}
+            for one in (model, larger)
+        )
+        self.of_one_graph = shapes != others
 
     def check(self, *, ordered: bool = False) -> None:
         """All that needs no knowledge of the model's inside."""
@@ -128,28 +126,21 @@ class _ModelSuite:
         self._check_repetition()
         self._check_selection()
         self._check_memory()
-        self._check_state()
         if not ordered and not self.of_one_graph:
             self._check_order()
         self._check_gradients()
-        self._check_empty_groups()
 
-    def model(
-        self,
-        more: int = 0,
-        dtype: torch.dtype = torch.float64,
-        inputs: GraphInputs | None = None,
-    ) -> Any:
-        """A new model."""
-        inputs = self.case.inputs(dtype) if inputs is None else inputs
-        return _make(self.where, lambda: self._build(inputs), self.seed + more, dtype)
+    def model(self, inputs: GraphInputs | None = None, more: int = 0) -> Any:
+        """A new model, in the precision of its inputs."""
+        inputs = self.inputs if inputs is None else inputs
+        return _make(self.where, lambda: self._build(inputs), self.seed + more, inputs.dtype)
 
     def logits(
         self,
         model: Any,
-        inputs: GraphInputs | None = None,
-        group: torch.Tensor | None = None,
+        group: torch.Tensor | None,
         key: DropoutKey | None = None,
+        inputs: GraphInputs | None = None,
     ) -> torch.Tensor:
         """What a model gives, which must be one row of finite numbers per node."""
         inputs = self.inputs if inputs is None else inputs
@@ -169,101 +160,82 @@ class _ModelSuite:
 
     def _check_precisions(self) -> None:
         for dtype in (torch.float32, torch.float64):
-            model = self.model(dtype=dtype)
-            for group in (self.case.group, None):
+            inputs = self.case.inputs(dtype)
+            model = self.model(inputs)
+            for group in (self.group, None):
                 for key in (None, _KEY):
-                    self.logits(model, self.case.inputs(dtype), group, key)
+                    self.logits(model, group, key, inputs)
 
     def _check_repetition(self) -> None:
-        model, group = self.model(), self.case.group
+        model = self.model()
         for key, words in ((None, "in evaluation"), (_KEY, "with the same key")):
-            one, other = (self.logits(model, group=group, key=key) for _ in range(2))
+            one, other = (self.logits(model, self.group, key) for _ in range(2))
             self.require(torch.equal(one, other), f"two calls {words} give different logits.")
-        expected = self.logits(model, group=group)
+        expected = self.logits(model, self.group)
         with torch.no_grad():
-            found = self.logits(model, group=group)
+            found = self.logits(model, self.group)
         self.require(not found.requires_grad, "logits want gradients under torch.no_grad().")
         self.require(_close(found, expected), "logits change under torch.no_grad().")
 
     def _check_selection(self) -> None:
         model, nodes = self.model(), torch.tensor([9, 2, 13, 0, 5])
         for key in (None, _KEY):
-            expected = self.logits(model, group=self.case.group, key=key)[nodes]
+            expected = self.logits(model, self.group, key)[nodes]
 
             def select(key: DropoutKey | None = key) -> Any:
-                return model(self.inputs, self.case.group, key, nodes)
+                return model(self.inputs, self.group, key, nodes)
 
             found = _attempt(self.where, "the model, asked for some nodes,", select)
             same = found.shape == expected.shape and _close(found, expected)
             self.require(same, "asked for some nodes, it does not give their rows in order.")
 
     def _check_memory(self) -> None:
-        model, group = self.model(), self.case.group
-        fresh = self._new_like(model)
-        self.logits(model, group=group)
-        for other_group in (group.roll(1), group.flip(0)):
-            one = self.logits(model, group=other_group)
-            other = self.logits(copy.deepcopy(fresh), group=other_group)
+        """Nothing but parameters and buffers may decide on the logits."""
+        model, fresh = self.model(), self.model(more=1)
+        fresh.load_state_dict(model.state_dict())
+        first = self.logits(model, self.group)
+        for group in (self.group.roll(1), self.group.flip(0)):
             self.require(
-                _close(one, other),
+                _close(self.logits(model, group), self.logits(deepcopy(fresh), group)),
                 "logits depend on the groups of an earlier call; nothing may be kept of the edges "
                 "(in PyG: cached=False).",
             )
         if not self.of_one_graph:
             moved = _random_case(self.seed + 1, self.groups)
-            one, other = (self.logits(m, moved.inputs(), moved.group) for m in (model, fresh))
+            inputs = moved.inputs()
+            one, other = (
+                self.logits(each, moved.group, inputs=inputs) for each in (model, deepcopy(fresh))
+            )
             self.require(_close(one, other), "logits depend on the graph of an earlier call.")
-
-    def _check_state(self) -> None:
-        model, group = self.model(), self.case.group
-        expected = self.logits(model, group=group)
         self.require(
-            _close(self.logits(self._new_like(model), group=group), expected),
+            _close(self.logits(fresh, self.group), first),
             "a new model with the same state_dict gives other logits; what decides on them must be "
             "a parameter or a buffer.",
         )
 
     def _check_order(self) -> None:
-        model = self.model()
+        model, case = self.model(), self.case
         generator = torch.Generator().manual_seed(self.seed)
         order = torch.randperm(self.inputs.num_nodes, generator=generator)
-        moved = self.case.permuted(order)
-        expected = self.logits(model, group=self.case.group)[order]
-        found = self.logits(model, moved.inputs(), moved.group)
+        moved = _Case(order.argsort()[case.edges], case.x[order], case.group[order])
+        expected = self.logits(model, self.group)[order]
+        found = self.logits(model, moved.group, inputs=moved.inputs())
         self.require(_close(found, expected), "logits depend on the order of the nodes.")
 
     def _check_gradients(self) -> None:
         model = self.model()
-        self.logits(model, group=self.case.group).square().sum().backward()
-        for name, parameter in model.named_parameters():
-            reached = parameter.grad is not None or not parameter.requires_grad
-            self.require(reached, f"no gradient reaches the parameter '{name}'.")
-        self._require_finite_gradients(model)
-
-    def _check_empty_groups(self) -> None:
-        model = self.model()
+        cases = [(self.group, "")]
         for alone in range(self.groups):
-            group = torch.full_like(self.case.group, alone)
+            when = f" with all nodes in group {alone} of {self.groups}"
+            cases.append((torch.full_like(self.group, alone), when))
+        for group, when in cases:
             model.zero_grad()
-            self.logits(model, group=group).square().sum().backward()
-            self._require_finite_gradients(
-                model, f" with all nodes in group {alone} of {self.groups}"
-            )
-
-    def _require_finite_gradients(self, model: Any, when: str = "") -> None:
-        for name, parameter in model.named_parameters():
-            finite = parameter.grad is None or bool(parameter.grad.isfinite().all())
-            self.require(finite, f"the gradient of the parameter '{name}' is not finite{when}.")
-
-    def _new_like(self, model: Any) -> Any:
-        """A new model with the parameters of another."""
-        fresh = self.model(more=1)
-        fresh.load_state_dict(model.state_dict())
-        return fresh
-
-
-def _shapes(model: nn.Module) -> dict[str, torch.Size]:
-    return {name: value.shape for name, value in model.state_dict().items()}
+            self.logits(model, group).square().sum().backward()
+            for name, parameter in model.named_parameters():
+                reached = parameter.grad is not None or not parameter.requires_grad
+                self.require(reached or bool(when), f"no gradient reaches the parameter '{name}'.")
+                finite = parameter.grad is None or bool(parameter.grad.isfinite().all())
+                self.require(finite, f"the gradient of the parameter '{name}' is not finite{when}.")
 
 
 def _check_layer(constructor: LayerConstructor, seed: int) -> None:
@@ -298,16 +270,11 @@ def _apply(where: str, layer: Any, x: torch.Tensor, edges: torch.Tensor) -> torc
 
 def _check_mode(constructor: Any, separation: Any, self_loops: bool, seed: int) -> None:
     """A separated model of the layer in one mode."""
+    options: dict[str, Any] = {"hidden": _WIDTH, "separation": separation, "self_loops": self_loops}
 
     def build(inputs: GraphInputs) -> SeparatedGNN:
-        return SeparatedGNN(
-            inputs.num_features,
-            inputs.num_classes,
-            hidden=_WIDTH,
-            backbone=constructor,
-            separation=separation,
-            self_loops=self_loops,
-        )
+        sizes = inputs.num_features, inputs.num_classes
+        return SeparatedGNN(*sizes, backbone=constructor, **options)
 
     loops = "with" if self_loops else "without"
     suite = _ModelSuite(f"mode '{separation}', {loops} self-loops", build, seed)
@@ -320,26 +287,24 @@ def _check_mode(constructor: Any, separation: Any, self_loops: bool, seed: int) 
 def _check_channels(suite: _ModelSuite) -> None:
     """Gradients that are not zero reach both layers of every channel."""
     model = suite.model()
-    suite.logits(model, group=suite.case.group).square().sum().backward()
+    suite.logits(model, suite.group).square().sum().backward()
     for name, layers in (("first", model.first), ("second", model.second)):
         for channel, layer in enumerate(layers):
             trained = [p for p in layer.parameters() if p.requires_grad]
             reached = any(p.grad is not None and bool(p.grad.any()) for p in trained)
-            suite.require(
-                reached or not trained,
-                f"no gradient reaches the {name} layer of channel {channel}.",
-            )
+            message = f"no gradient reaches the {name} layer of channel {channel}."
+            suite.require(reached or not trained, message)
 
 
 def _check_removed_messages(suite: _ModelSuite) -> None:
     """Where the second layer passes nothing between groups, nothing gets there."""
     case, model = _chains_case(suite.seed), suite.model()
     starts, ends = slice(0, None, 3), slice(2, None, 3)
-    before = suite.logits(model, case.inputs(), case.group)
+    before = suite.logits(model, case.group, inputs=case.inputs())
     for factor in (-1.0, 3.0, 100.0):
         x = case.x.clone()
         x[starts] *= factor
-        after = suite.logits(model, replace(case, x=x).inputs(), case.group)
+        after = suite.logits(model, case.group, inputs=replace(case, x=x).inputs())
         suite.require(
             _close(after[ends], before[ends]),
             "features get past a message between groups that this mode removes; a layer may use "
@@ -358,18 +323,9 @@ class _Case:
     def inputs(self, dtype: torch.dtype = torch.float64) -> GraphInputs:
         """The graph as models take it."""
         graph = Graph.from_edge_index(
-            self.edges,
-            features=self.x.numpy(),
-            num_classes=_NUM_CLASSES,
-            require_labels=False,
+            self.edges, features=self.x.numpy(), num_classes=_NUM_CLASSES, require_labels=False
         )
         return GraphInputs(graph, dtype=dtype)
-
-    def permuted(self, order: torch.Tensor) -> _Case:
-        """The same graph, whose node i is node ``order[i]`` of this one."""
-        place = torch.empty_like(order)
-        place[order] = torch.arange(len(order))
-        return _Case(place[self.edges], self.x[order], self.group[order])
 
 
 def _random_case(seed: int, groups: int = 2, nodes: int = 14) -> _Case:

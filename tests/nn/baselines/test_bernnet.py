@@ -11,7 +11,7 @@ import torch
 from drawn_graphs import CLASSES, drawn_graph
 
 from ncgnn.nn import DropoutKey
-from ncgnn.nn.baselines.bernnet import BernNet, bernstein
+from ncgnn.nn.baselines.spectral import BernNet, bernstein
 from ncgnn.nn.functional import dropout, relu_dropout
 from ncgnn.nn.layers import dropped_features
 from ncgnn.testing import check_model

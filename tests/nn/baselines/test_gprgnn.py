@@ -9,7 +9,7 @@ from drawn_graphs import CLASSES, drawn_graph
 from torch_geometric import nn as pyg
 
 from ncgnn.nn import DropoutKey
-from ncgnn.nn.baselines.gprgnn import GPRGNN, page_rank
+from ncgnn.nn.baselines.spectral import GPRGNN, page_rank
 from ncgnn.nn.functional import dropout
 from ncgnn.nn.layers import dropped_features
 from ncgnn.testing import check_model

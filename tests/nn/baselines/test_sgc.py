@@ -11,8 +11,8 @@ from torch_geometric.nn import SGConv
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn import inputs as nn_inputs
-from ncgnn.nn.baselines import sgc
-from ncgnn.nn.baselines.sgc import SGC, spread
+from ncgnn.nn.baselines import spectral
+from ncgnn.nn.baselines.spectral import SGC, spread_features
 from ncgnn.sparse.matrix import ConstantSparse
 from ncgnn.testing import check_model
 
@@ -68,7 +68,7 @@ def test_both_orders_give_the_same(before, sparse, monkeypatch):
     drawn, model = drawn_graph(2, sparse=sparse), made(steps=3)
     power = torch.linalg.matrix_power(operator_of(drawn), before)
     parts = (power @ drawn.X, 3 - before)
-    monkeypatch.setattr(sgc, "spread", lambda inputs, steps: parts)
+    monkeypatch.setattr(spectral, "spread_features", lambda inputs, steps: parts)
     assert (model(drawn.inputs()) - dense_logits(model, drawn)).abs().max() < 1e-9
 
 
@@ -85,7 +85,7 @@ def chain(nodes, width, sparse_features):
 
 def test_features_that_stay_cheap_are_propagated_beforehand():
     for drawn in (chain(40, 5, False), chain(40, 50, True)):
-        constant, rest = spread(drawn.inputs(), 3)
+        constant, rest = spread_features(drawn.inputs(), 3)
         assert rest == 0
         power = torch.linalg.matrix_power(operator_of(drawn), 3)
         assert (dense(constant) - power @ drawn.X).abs().max() < 1e-12
@@ -98,14 +98,14 @@ def test_features_that_fill_up_are_propagated_after_the_weights():
     X = torch.zeros(nodes, width, dtype=torch.float64)
     X[torch.arange(nodes)[:, None], torch.randperm(width)[: nodes * 30].view(nodes, 30)] = 1
     inputs = Drawn(A, X, torch.arange(nodes).remainder(CLASSES).numpy()).inputs()
-    assert spread(inputs, 2) == (inputs.features, 2)
+    assert spread_features(inputs, 2) == (inputs.features, 2)
 
 
 def test_too_large_products_are_never_formed(monkeypatch):
     inputs = chain(40, 50, True).inputs()
     monkeypatch.setattr(nn_inputs, "MOST_ENTRIES", 0)
     monkeypatch.setattr(nn_inputs, "sparse_product", None)
-    assert spread(inputs, 3) == (inputs.features, 3)
+    assert spread_features(inputs, 3) == (inputs.features, 3)
 
 
 def test_propagated_features_are_kept_with_the_graph(monkeypatch):
@@ -113,7 +113,9 @@ def test_propagated_features_are_kept_with_the_graph(monkeypatch):
     inputs = drawn.inputs()
     models = [made(steps=2), made(steps=2), made(steps=3)]
     calls = []
-    monkeypatch.setattr(sgc, "spread", lambda *given: calls.append(given) or spread(*given))
+    monkeypatch.setattr(
+        spectral, "spread_features", lambda *given: calls.append(given) or spread_features(*given)
+    )
     for model in models * 2:
         assert (model(inputs) - dense_logits(model, drawn)).abs().max() < 1e-9
     assert [steps for _, steps in calls] == [2, 3, 2, 3]
