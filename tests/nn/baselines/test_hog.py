@@ -150,12 +150,12 @@ def test_walks_of_two_steps(seed):
     drawn = drawn_graph(seed, nodes=40, density=0.04)
     inputs, S0 = drawn.inputs(), looped(drawn)
     S = S0 @ S0
-    walks = products.two_hop_walks(inputs)
+    walks = products.count_walks(inputs)
     assert torch.equal(walks.to_dense(), S)
     assert walks.nnz == int((S > 0).sum())
     assert walks.t() is walks  # columns ascend
-    assert np.array_equal(products.pairs_per_node(inputs), (S > 0).sum(1).numpy())
-    assert torch.equal(products.one_hop_entries(inputs), S0[S > 0])
+    assert np.array_equal(products.count_pairs(inputs), (S > 0).sum(1).numpy())
+    assert torch.equal(products.mark_neighbors(inputs), S0[S > 0])
 
 
 def test_the_first_stage_is_the_perceptron_and_the_second_keeps_its_guesses():
@@ -262,8 +262,8 @@ def test_too_little_memory_is_said_before_it_is_taken(monkeypatch):
     def made_too_early(inputs):
         raise AssertionError("the pairs are made before they are known to fit")
 
-    pairs = products.pairs_per_node(inputs).sum()
-    monkeypatch.setattr(products, "two_hop_walks", made_too_early)
+    pairs = products.count_pairs(inputs).sum()
+    monkeypatch.setattr(products, "count_walks", made_too_early)
     words = rf"{pairs} pairs .* the model needs about .* GiB, .* allowed.*memory_limit"
     with pytest.raises(InputError, match=words):
         HOG.for_inputs(inputs, memory_limit=1e-9)
@@ -276,9 +276,9 @@ def test_too_little_memory_is_said_before_it_is_taken(monkeypatch):
 
 def test_memory_of_training_is_checked_when_it_begins():
     inputs, train = drawn_graph(2).inputs(), torch.arange(4)
-    pairs = int(products.pairs_per_node(inputs).sum())
+    pairs = int(products.count_pairs(inputs).sum())
     needed = products.needed_memory(pairs, 8)
-    assert products.needed_memory(pairs, 8, training=False) < needed / 4
+    assert products.needed_memory(pairs, 8, "prediction") < needed / 4
     model = HOG.for_inputs(inputs, memory_limit=0.99 * needed).double()
     model(inputs)
     with pytest.raises(InputError, match=rf"{pairs} pairs .* training needs .* allowed"):
@@ -290,7 +290,7 @@ def test_memory_of_training_is_checked_when_it_begins():
 def test_the_model_itself_is_not_counted_twice(monkeypatch):
     inputs, train = drawn_graph(2).inputs(), torch.arange(4)
     model = HOG.for_inputs(inputs).double()
-    pairs = int(products.pairs_per_node(inputs).sum())
+    pairs = int(products.count_pairs(inputs).sum())
     there = pairs * (3 * 8 + 4) / 2**30  # walks, two masks, columns
     more = products.needed_memory(pairs, 8) - there
     monkeypatch.setattr(_memory_guard, "available_gib", lambda: 1.001 * more)
@@ -305,8 +305,8 @@ def test_a_trained_model_predicts_where_it_could_not_be_trained(tmp_path, monkey
     trained = ncgnn.fit(digits, "hog", hidden=8, hidden2=8, epochs=2)
     expected = trained.probabilities()
     folder = trained.save(tmp_path / "run")
-    pairs = int(products.pairs_per_node(GraphInputs(digits)).sum())
-    enough = 1.01 * products.needed_memory(pairs, training=False)
+    pairs = int(products.count_pairs(GraphInputs(digits)).sum())
+    enough = 1.01 * products.needed_memory(pairs, use="prediction")
     monkeypatch.setattr(_memory_guard, "available_gib", lambda: enough)
     assert np.array_equal(ncgnn.training.load_run(folder).probabilities(), expected)
     with pytest.raises(InputError, match="training needs"):
@@ -323,7 +323,7 @@ def test_available_memory_is_a_number_of_gib():
 def test_memory_of_known_graphs():
     assert products.needed_memory(8_577_909) < 3  # Coauthor Physics
     assert products.needed_memory(88_621_282) > 16  # fb100-cornell5
-    assert products.needed_memory(88_621_282, training=False) < 6
+    assert products.needed_memory(88_621_282, use="prediction") < 6
     assert products.needed_memory(1000, 8) > 1.5 * products.needed_memory(1000, 4)
 
 
@@ -332,7 +332,7 @@ def test_other_graphs_are_refused():
     with pytest.raises(InputError, match="weights for the 13 nodes of its graph; this graph has 9"):
         model(drawn_graph(2, nodes=9).inputs())
     other = drawn_graph(2, density=0.1).inputs()
-    mine, theirs = len(model.masks[0]), products.pairs_per_node(other).sum()
+    mine, theirs = len(model.masks[0]), products.count_pairs(other).sum()
     words = f"the {mine} pairs of nodes .* of its graph; this graph has {theirs}"
     with pytest.raises(InputError, match=words):
         model(other)
@@ -366,7 +366,7 @@ def test_widths():
 
 def test_pairs_of_a_real_graph(real_data_dir):
     inputs = GraphInputs(ncgnn.load("pubmed", real_data_dir))
-    assert products.pairs_per_node(inputs).sum() == 1_184_067
+    assert products.count_pairs(inputs).sum() == 1_184_067
 
 
 def test_it_learns_digits():

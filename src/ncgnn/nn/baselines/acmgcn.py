@@ -76,11 +76,7 @@ class ACMGCN(Model):
 class MixingLayer(nn.Module):
     """A layer of ACM-GCN, after the product of its input with the weights.
 
-    Args:
-        inputs: Width of its input.
-        width: Width of its result.
-        early: Whether ReLU comes before messages are passed.
-        factor: What the mixture is multiplied by.
+    ReLU comes before messages where ``early``, and the mixture is multiplied by ``factor``.
     """
 
     def __init__(self, inputs: int, width: int, early: bool, factor: float) -> None:
@@ -89,11 +85,7 @@ class MixingLayer(nn.Module):
         self.scores = nn.Parameter(torch.empty(width, _CHANNELS))
         self.mix = nn.Parameter(torch.empty(_CHANNELS, _CHANNELS))
         self.width, self.early, self.factor = width, early, factor
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Uniform within ±1/√(width), ±1 and ±1/√3."""
-        nn.init.uniform_(self.weight, -(self.width**-0.5), self.width**-0.5)
+        nn.init.uniform_(self.weight, -(width**-0.5), width**-0.5)
         nn.init.uniform_(self.scores, -1, 1)
         nn.init.uniform_(self.mix, -(_CHANNELS**-0.5), _CHANNELS**-0.5)
 

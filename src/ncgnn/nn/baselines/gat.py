@@ -90,12 +90,7 @@ class GAT(Model):
 
 
 class Attention(nn.Module):
-    """The weights of :func:`ncgnn.nn.functional.attend`.
-
-    Args:
-        heads: Number of heads.
-        width: Width of each of them.
-    """
+    """The weights of :func:`ncgnn.nn.functional.attend`."""
 
     def __init__(self, heads: int, width: int) -> None:
         super().__init__()

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from ncgnn.nn.inputs import Constant, GraphInputs
     from ncgnn.sparse import ConstantSparse, SparsePattern
 
-GateTarget = Literal["released", "paper"]
-Center = Literal["released", "paper"]
+Version = Literal["released", "paper"]
 _SLOPE = 0.2
 
 
@@ -29,11 +28,11 @@ class GBKSageOptions(PlainOptions):
 
     gate_weight: Annotated[float, Field(ge=0)] = 30.0
     """Weight λ of the gates' loss."""
-    gate_target: GateTarget = "released"
+    gate_target: Version = "released"
     """What a gate should be 1 for: ``released``, edges between two nodes of which neither is of
     class 0; or ``paper``, edges within a class.
     """
-    center: Center = "released"
+    center: Version = "released"
     """What the second kernel sees: ``released``, the node itself; or ``paper``, its neighbors."""
 
 
@@ -98,15 +97,9 @@ class GBKSage(Model):
 
 
 class GatedKernels(nn.Module):
-    """A layer with two kernels and gates.
+    """A layer with two kernels and gates."""
 
-    Args:
-        width: Number of columns of what comes in.
-        out: Number of columns of what goes out.
-        center: See :class:`GBKSageOptions`.
-    """
-
-    def __init__(self, width: int, out: int, center: Center) -> None:
+    def __init__(self, width: int, out: int, center: Version) -> None:
         super().__init__()
         self.center = center
         self.joined = out % 2 == 0
@@ -117,16 +110,13 @@ class GatedKernels(nn.Module):
         self.kernels = nn.ParameterList([torch.empty(width, half) for _ in range(2)])
         self.biases = nn.ParameterList([torch.empty(half) for _ in range(2)])
         self.root = nn.Parameter(torch.empty(width, out))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """As the released code: Glorot's, but for biases and the root as torch's ``Linear``."""
+        # As the released code: Glorot's, but for biases and the root as torch's Linear.
         nn.init.xavier_uniform_(self.gate)
-        bound = (6 / (1 + self.attention.shape[1])) ** 0.5
+        bound = (6 / (1 + out)) ** 0.5
         nn.init.uniform_(self.attention, -bound, bound)
         for kernel in self.kernels:
             nn.init.xavier_uniform_(kernel)
-        bound = max(1, self.root.shape[0]) ** -0.5
+        bound = max(1, width) ** -0.5
         for parameter in (*self.biases, self.root):
             nn.init.uniform_(parameter, -bound, bound)
 
@@ -137,7 +127,7 @@ class GatedKernels(nn.Module):
         # One product for all: where features are sparse, its cost is that of reading them.
         products = times(x, torch.cat(weights, dim=1))
         scores, positive, negative, root = products.split([w.shape[1] for w in weights], dim=1)
-        gates = _gates(operator.pattern, scores)
+        gates = _compute_gates(operator.pattern, scores)
         first = weighted_matmul(operator.pattern, gates * operator.values, positive.contiguous())
         rest = (1 - gates) * operator.values
         if self.center == "released":
@@ -149,7 +139,7 @@ class GatedKernels(nn.Module):
         return both + root, gates
 
 
-def _gates(pattern: SparsePattern, scores: torch.Tensor) -> torch.Tensor:
+def _compute_gates(pattern: SparsePattern, scores: torch.Tensor) -> torch.Tensor:
     source, target = scores.unbind(1)
     total = gather_columns(pattern, source.contiguous())
     total = total + gather_rows(pattern, target.contiguous())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import torch
 from pydantic import Field
@@ -45,9 +45,7 @@ if TYPE_CHECKING:
 # moments and best values, what a step keeps for its gradients, and a checkpoint being written,
 # which takes as much as all weights twice. Prediction: the walks, two weights, the same two as they
 # are read from a file, and what a forward pass computes. Model: the walks and two weights.
-_TRAINING, _PREDICTION, _MODEL = (54, 3), (10, 2), (3, 1)
-
-
+_PER_PAIR = {"training": (54, 3), "prediction": (10, 2), "model": (3, 1)}
 _PERCEPTRON, _ALL = 0, 1
 
 
@@ -160,7 +158,7 @@ class HOG(Model):
             InputError: It would need more memory than there is, even without training.
         """
         check_memory(inputs, checked(cls.Options, options).memory_limit, training=False)
-        own = {"mask": one_hop_entries(inputs), "num_nodes": inputs.num_nodes}
+        own = {"mask": mark_neighbors(inputs), "num_nodes": inputs.num_nodes}
         return cls(inputs.num_features, inputs.num_classes, **own, **options)
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
@@ -169,7 +167,7 @@ class HOG(Model):
         perceptron = self.predictions(inputs)
         if int(self.stage) == _PERCEPTRON:
             return perceptron
-        walks = two_hop_walks(inputs)
+        walks = count_walks(inputs)
         predicted = torch.softmax(perceptron, 1)
         weighted = self.options.attribute_weight * predicted
         alike = walks.values * sampled_dot(walks.pattern, weighted, predicted)
@@ -187,7 +185,7 @@ class HOG(Model):
         pairs = "pairs of nodes at most two steps apart"
         for what, own, there in (
             ("nodes", len(self.guess), inputs.num_nodes),
-            (pairs, len(self.masks[0]), int(pairs_per_node(inputs).sum())),
+            (pairs, len(self.masks[0]), int(count_pairs(inputs).sum())),
         ):
             if own != there:
                 raise InputError(
@@ -265,7 +263,7 @@ def _shares(walks: ConstantSparse, mask: torch.Tensor) -> torch.Tensor:
     return masked * gather_rows(walks.pattern, sums.reciprocal())
 
 
-def pairs_per_node(inputs: GraphInputs) -> NDArray[np.int64]:
+def count_pairs(inputs: GraphInputs) -> NDArray[np.int64]:
     """How many nodes are at most two steps away from each, itself included; O(n) memory."""
 
     def count() -> NDArray[np.int64]:
@@ -275,7 +273,7 @@ def pairs_per_node(inputs: GraphInputs) -> NDArray[np.int64]:
     return inputs.kept("nodes within two steps", count)
 
 
-def two_hop_walks(inputs: GraphInputs) -> ConstantSparse:
+def count_walks(inputs: GraphInputs) -> ConstantSparse:
     """S = (A + I)², the numbers of walks of two steps, made once."""
 
     def make() -> ConstantSparse:
@@ -287,9 +285,9 @@ def two_hop_walks(inputs: GraphInputs) -> ConstantSparse:
     return inputs.kept("walks of two steps", make)
 
 
-def one_hop_entries(inputs: GraphInputs) -> torch.Tensor:
-    """A + I at the entries of :func:`two_hop_walks`: 1 for neighbors and oneself, otherwise 0."""
-    pairs = two_hop_walks(inputs).pattern
+def mark_neighbors(inputs: GraphInputs) -> torch.Tensor:
+    """A + I at the entries of :func:`count_walks`: 1 for neighbors and oneself, otherwise 0."""
+    pairs = count_walks(inputs).pattern
     entries = torch.zeros(pairs.nnz, dtype=inputs.dtype, device=inputs.device)
     near = add_self_loops(inputs.undirected_adjacency).pattern
     entries[torch.searchsorted(_places(pairs), _places(near))] = 1
@@ -302,9 +300,15 @@ def _places(pattern: SparsePattern) -> torch.Tensor:
     return torch.repeat_interleave(nodes * pattern.shape[1], pattern.row_counts) + pattern.col
 
 
-def needed_memory(pairs: int, bytes_per_float: int = 4, *, training: bool = True) -> float:
+def needed_memory(
+    pairs: int,
+    bytes_per_float: int = 4,
+    use: Literal["training", "prediction", "model"] = "training",
+) -> float:
     """GiB that two weights per pair of nodes take; all else is small beside it."""
-    return _gib(pairs, bytes_per_float, *(_TRAINING if training else _PREDICTION))
+    floats, indices = _PER_PAIR[use]
+    bytes_per_index = 4 if pairs < 2**31 else 8
+    return pairs * (floats * bytes_per_float + indices * bytes_per_index) / GIB
 
 
 def check_memory(inputs: GraphInputs, limit: float | None = None, *, training: bool) -> None:
@@ -316,16 +320,12 @@ def check_memory(inputs: GraphInputs, limit: float | None = None, *, training: b
         training: Whether the model, which is there already, is to be trained; otherwise it is still
             to be made, and will only predict.
     """
-    pairs, size = int(pairs_per_node(inputs).sum()), inputs.dtype.itemsize
-    needed = needed_memory(pairs, size, training=training)
-    there = free_gib(inputs.device) + (_gib(pairs, size, *_MODEL) if training else 0)
-    found = (
-        f"there are {pairs:,} pairs of nodes at most two steps apart, with two weights each; "
-        f"{'training' if training else 'the model'}"
-    )
+    pairs, size = int(count_pairs(inputs).sum()), inputs.dtype.itemsize
+    found = f"there are {pairs:,} pairs of nodes at most two steps apart, with two weights each; "
+    there = free_gib(inputs.device)
+    if training:
+        there += needed_memory(pairs, size, "model")
+        needed, found = needed_memory(pairs, size), found + "training"
+    else:
+        needed, found = needed_memory(pairs, size, "prediction"), found + "the model"
     refuse_beyond(limit, there, needed, found, "a smaller graph")
-
-
-def _gib(pairs: int, bytes_per_float: int, floats: int, indices: int) -> float:
-    bytes_per_index = 4 if pairs < 2**31 else 8
-    return pairs * (floats * bytes_per_float + indices * bytes_per_index) / GIB

@@ -87,8 +87,7 @@ class LINKX(Model):
 class _Rest(nn.Module):
     """The layers of a perceptron after the first: ReLU, normalization, dropout and a product each.
 
-    Args:
-        widths: Width of the first layer, and of each of these.
+    ``widths`` begins with that of the first layer.
     """
 
     def __init__(self, widths: list[int]) -> None:

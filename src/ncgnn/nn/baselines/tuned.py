@@ -17,24 +17,17 @@ from torch import nn
 from ncgnn.nn.base import ConvolutionOptions, Model, Rate, Width, checked
 from ncgnn.nn.functional import at, attend, relu_dropout
 from ncgnn.nn.layers import FeatureLinear, Term, product
-from ncgnn.sparse import add_self_loops
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
     from ncgnn.nn.inputs import GraphInputs
-    from ncgnn.sparse import ConstantSparse, SparsePattern
+    from ncgnn.sparse import ConstantSparse
 
 Norm = Literal["layer", "batch", "none"]
 
 
 class GraphConvolution(nn.Module):
-    """Â·h·W + b with Â = D^-½ A D^-½.
-
-    Args:
-        width: Number of columns of h.
-        hidden: Number of columns of the result.
-        self_loops: Whether A has ones on its diagonal.
-    """
+    """Â·h·W + b with Â = D^-½ A D^-½; ``self_loops`` put ones on the diagonal of A."""
 
     def __init__(self, width: int, hidden: int, self_loops: bool) -> None:
         super().__init__()
@@ -49,7 +42,7 @@ class GraphConvolution(nn.Module):
 
 
 class MeanConvolution(nn.Module):
-    """h·W + mean(h of neighbors)·V + b. Args as in :class:`GraphConvolution`."""
+    """h·W + mean(h of neighbors)·V + b."""
 
     def __init__(self, width: int, hidden: int, self_loops: bool) -> None:
         super().__init__()
@@ -69,10 +62,7 @@ class MeanConvolution(nn.Module):
 
 
 class AttentionConvolution(nn.Module):
-    """Σ_j α_ij z_j with z = h·W and α_ij = softmax_j LeakyReLU(⟨a, z_i⟩ + ⟨b, z_j⟩).
-
-    One head and no bias. Args as in :class:`GraphConvolution`.
-    """
+    """Σ_j α_ij z_j with z = h·W and α_ij = softmax_j LeakyReLU(⟨a, z_i⟩ + ⟨b, z_j⟩)."""
 
     def __init__(self, width: int, hidden: int, self_loops: bool) -> None:
         super().__init__()
@@ -83,7 +73,7 @@ class AttentionConvolution(nn.Module):
 
     def forward(self, inputs: GraphInputs, h: torch.Tensor | None) -> torch.Tensor:
         """[n, hidden]."""
-        pattern = _undirected_pattern(inputs, self.self_loops)
+        pattern = inputs.gcn_operator(self_loops=self.self_loops, undirected=True).pattern
         z = _times(inputs, h, self.weight)
         return attend(pattern, z.unsqueeze(1), self.target, self.source).squeeze(1)
 
@@ -99,16 +89,6 @@ def _times(
         return product(Term(inputs.features, operator), weight)
     total = h @ weight
     return total if operator is None else operator @ total
-
-
-def _undirected_pattern(inputs: GraphInputs, self_loops: bool) -> SparsePattern:
-    adjacency = inputs.undirected_adjacency
-    if not self_loops:
-        return adjacency.pattern
-    if adjacency is inputs.adjacency:
-        return inputs.looped_adjacency.pattern
-    name = "undirected adjacency with self-loops"
-    return inputs.kept(name, lambda: add_self_loops(adjacency)).pattern
 
 
 class TunedOptions(ConvolutionOptions):
@@ -149,15 +129,13 @@ class TunedGNN(Model):
         super().__init__()
         chosen = checked(self.Options, options)
         self.dropout, self.jumping = chosen.dropout, chosen.jumping
-        widths = [num_features, *[chosen.hidden] * (chosen.layers - 1)]
-        self.layers = nn.ModuleList()
-        for width, linear in zip(
-            widths, [FeatureLinear, *[nn.Linear] * chosen.layers], strict=False
-        ):
+        self.layers, width, linear = nn.ModuleList(), num_features, FeatureLinear
+        for _ in range(chosen.layers):
             convolution = type(self).convolution(width, chosen.hidden, chosen.self_loops)
             residual = linear(width, chosen.hidden) if chosen.residual else None
             norm = make_norm(chosen.norm, chosen.hidden)
             self.layers.append(TunedLayer(convolution, residual, norm))
+            width, linear = chosen.hidden, nn.Linear
         self.readout = nn.Linear(chosen.hidden, num_classes)
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
@@ -211,13 +189,7 @@ class TunedGAT(TunedGNN):
 
 
 class TunedLayer(nn.Module):
-    """norm(convolution(h) + [h·W + b]).
-
-    Args:
-        convolution: Called as ``convolution(inputs, h)``.
-        residual: Adds h·W + b; None = nothing.
-        norm: Normalizes the rows.
-    """
+    """norm(convolution(h) + [h·W + b]), where the residual h·W + b may be left out."""
 
     def __init__(self, convolution: nn.Module, residual: nn.Module | None, norm: nn.Module) -> None:
         super().__init__()
