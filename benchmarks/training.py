@@ -109,7 +109,7 @@ def lower_bound(trainer: Any, flops: float, copying: float) -> float:
             sparse += passes * (8.0 * matrix.nnz + 4.0 * HIDDEN * sum(matrix.shape))
 
     for nodes, passes in ((trainer.train, 2), (trainer.val, 1)):
-        layout = model._prepared.layout(inputs, group, nodes)
+        layout = model._layouts.find(inputs, group, nodes)
         raws = [c.raw for c in layout.channels] if layout.disjoint else [layout.raw]
         for term in raws:
             multiply(term.constant, passes)

@@ -116,7 +116,7 @@ def test_the_first_layer_of_a_separated_model(dataset, folder, separation):
     rows, seen = first_layer(kept), []
     if separation == "none":
         group = torch.zeros_like(group)
-    layout = kept.model._prepared.layout(kept.inputs, group)
+    layout = kept.model._layouts.find(kept.inputs, group)
     with torch.no_grad():
         for s, channel in enumerate(layout.channels):
             hidden = kept.model._hidden(layout, s, None)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 
 from ncgnn.nn.functional import dropout
-from ncgnn.nn.layers import dropped_features
+from ncgnn.nn.layers import drop_features
 
 
 def features(drawn, rate, key):
     """The features as a model sees them when their dropout is at place 0."""
-    kept = dropped_features(drawn.inputs(), rate, None if key is None else key.at(0))
+    kept = drop_features(drawn.inputs(), rate, None if key is None else key.at(0))
     return kept if isinstance(kept, torch.Tensor) else kept.to_dense()
 
 

@@ -7,7 +7,7 @@ import torch
 from drawn_graphs import drawn_graph
 
 from ncgnn.nn import DropoutKey
-from ncgnn.nn.layers import FeatureLinear, dropped_features
+from ncgnn.nn.layers import FeatureLinear, drop_features
 
 KEY = DropoutKey(1, 2).at(0)
 
@@ -23,7 +23,7 @@ def test_features_times_weights(sparse, bias):
     linear = FeatureLinear(16, 5, bias=bias).double()
     expected = drawn.X @ linear.weight + (linear.bias if bias else 0)
     assert torch.allclose(linear(drawn.inputs()), expected)
-    kept = dense(dropped_features(drawn.inputs(), 0.4, KEY))
+    kept = dense(drop_features(drawn.inputs(), 0.4, KEY))
     found = linear(drawn.inputs(), 0.4, KEY)
     assert torch.allclose(found, kept @ linear.weight + (linear.bias if bias else 0))
     gradient = torch.randn_like(found)
@@ -32,17 +32,17 @@ def test_features_times_weights(sparse, bias):
 
 
 @pytest.mark.parametrize("sparse", [True, False])
-def test_dropped_features(sparse):
+def test_drop_features(sparse):
     inputs = drawn_graph(1, nodes=300, sparse=sparse).inputs()
     features = dense(inputs.features)
-    kept = dense(dropped_features(inputs, 0.25, KEY))
+    kept = dense(drop_features(inputs, 0.25, KEY))
     ratio = (kept / features)[features != 0]
     assert ((ratio - 4 / 3).abs() < 1e-6).logical_or(ratio == 0).all()
     assert 0.6 < (ratio != 0).double().mean() < 0.9
-    assert torch.equal(dense(dropped_features(inputs, 0.25, KEY)), kept)
+    assert torch.equal(dense(drop_features(inputs, 0.25, KEY)), kept)
     other = DropoutKey(1, 3).at(0)
-    assert not torch.equal(dense(dropped_features(inputs, 0.25, other)), kept)
-    assert dropped_features(inputs, 0.25, None) is inputs.features
+    assert not torch.equal(dense(drop_features(inputs, 0.25, other)), kept)
+    assert drop_features(inputs, 0.25, None) is inputs.features
 
 
 @pytest.mark.parametrize("directed", [True, False])

@@ -121,8 +121,9 @@ def test_propagated_features_are_the_product(sparse):
     drawn = drawn_graph(2, sparse=sparse)
     inputs = drawn.inputs()
     operator = gcn_normalize(inputs.adjacency)
-    product = inputs.propagated(operator, uses=10)
-    assert product is inputs.propagated(operator, uses=10)
+    product, left = inputs.propagate(operator, uses=10)
+    assert left == 0
+    assert product is inputs.propagate(operator, uses=10)[0]
     dense = product.to_dense() if isinstance(product, ConstantSparse) else product
     assert torch.allclose(dense, operator.to_dense() @ drawn.X)
 
@@ -134,5 +135,5 @@ def test_a_graph_without_features_is_refused():
 
 
 def test_unknown_scaling_is_refused():
-    with pytest.raises(InputError, match="scaling is 'rows'"):
+    with pytest.raises(InputError, match="scaling must be 'raw' or 'row'; got 'rows'"):
         drawn_graph(0).inputs(scaling="rows")

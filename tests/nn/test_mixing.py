@@ -7,7 +7,7 @@ import torch
 
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey, relu_dropout
-from ncgnn.nn.functional import mixed_relu_dropout
+from ncgnn.nn.functional import mix_relu_dropout
 
 KEY = DropoutKey(seed=2, step=5).at(1)
 
@@ -32,7 +32,7 @@ def test_values_and_gradients_are_those_of_plain_torch(dtype, count, width, rate
     parts, weights = parts_and_weights(count, rows, width, dtype)
     nodes = torch.randperm(rows)
     near = 1e-5 if dtype == torch.float32 else 1e-12
-    mine = mixed_relu_dropout(parts, weights, rate, key, nodes)
+    mine = mix_relu_dropout(parts, weights, rate, key, nodes)
     theirs = plain(parts, weights, rate, key, nodes)
     assert mine.dtype == dtype
     assert torch.allclose(mine, theirs, atol=near, rtol=near)
@@ -47,7 +47,7 @@ def test_gradients_numerically():
     parts, weights = parts_and_weights(2, 5, 6, torch.float64)
     nodes = torch.arange(5)
     assert torch.autograd.gradcheck(
-        lambda w, *p: mixed_relu_dropout(p, w, 0.3, KEY, nodes), (weights, *parts)
+        lambda w, *p: mix_relu_dropout(p, w, 0.3, KEY, nodes), (weights, *parts)
     )
 
 
@@ -55,7 +55,7 @@ def test_parts_in_any_memory_order_and_weights_that_repeat():
     parts = [torch.randn(9, 6, dtype=torch.float64).t().requires_grad_() for _ in range(2)]
     weights = torch.randn(2, dtype=torch.float64, requires_grad=True)
     nodes = torch.arange(6)
-    mine = mixed_relu_dropout(parts, weights.expand(6, 2), 0.3, KEY, nodes)
+    mine = mix_relu_dropout(parts, weights.expand(6, 2), 0.3, KEY, nodes)
     theirs = plain(parts, weights.expand(6, 2), 0.3, KEY, nodes)
     for result in (mine, theirs):
         assert torch.allclose(result, theirs)
@@ -67,7 +67,7 @@ def test_parts_in_any_memory_order_and_weights_that_repeat():
 def test_a_constant_part_needs_no_gradient():
     weights = torch.ones(4, 2)
     trained = torch.ones(4, 3, requires_grad=True)
-    mixed_relu_dropout(
+    mix_relu_dropout(
         [torch.ones(4, 3), trained], weights, 0.0, None, torch.arange(4)
     ).sum().backward()
     assert torch.equal(trained.grad, torch.ones(4, 3))
@@ -76,15 +76,15 @@ def test_a_constant_part_needs_no_gradient():
 def test_masks_belong_to_nodes_not_to_rows():
     parts, weights = parts_and_weights(2, 20, 9, torch.float64)
     order = torch.randperm(20)
-    whole = mixed_relu_dropout(parts, weights, 0.5, KEY, torch.arange(20))
-    moved = mixed_relu_dropout([part[order] for part in parts], weights[order], 0.5, KEY, order)
+    whole = mix_relu_dropout(parts, weights, 0.5, KEY, torch.arange(20))
+    moved = mix_relu_dropout([part[order] for part in parts], weights[order], 0.5, KEY, order)
     assert torch.equal(moved, whole[order])
 
 
 def test_no_rows():
     parts = [torch.empty(0, 4, requires_grad=True) for _ in range(2)]
     weights = torch.empty(0, 2, requires_grad=True)
-    result = mixed_relu_dropout(parts, weights, 0.5, KEY, torch.arange(0))
+    result = mix_relu_dropout(parts, weights, 0.5, KEY, torch.arange(0))
     assert result.shape == (0, 4)
     result.sum().backward()
     assert parts[0].grad.shape == (0, 4)
@@ -92,4 +92,4 @@ def test_no_rows():
 
 def test_rates_are_checked():
     with pytest.raises(InputError, match="dropout"):
-        mixed_relu_dropout([torch.ones(1, 1)], torch.ones(1, 1), 1.0, KEY, torch.arange(1))
+        mix_relu_dropout([torch.ones(1, 1)], torch.ones(1, 1), 1.0, KEY, torch.arange(1))

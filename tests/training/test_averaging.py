@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tiny import tiny_config
+from tiny import logits_of, tiny_config
 from torch import nn
 
 import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.training import load_run, new_trainer, train_run
-from ncgnn.training.trainer import weights_in_force
+from ncgnn.training.trainer import use_weights
 
 COMPARED = ("metrics.jsonl", "result.json", "weights.safetensors")
 
@@ -66,7 +66,7 @@ def test_what_is_kept_is_the_mean_of_the_best_epoch(digits):
     assert state.best_epoch == accuracies.index(max(accuracies))
     for name, value in trainer.model.state_dict().items():
         assert torch.equal(value, means[state.best_epoch][name]), name
-    logits = trainer.logits(state.best_grouping)
+    logits = logits_of(trainer, state.best_grouping)
     right = logits.argmax(1) == trainer.inputs.labels
     assert float(right[trainer.val].double().mean()) == state.best_score
 
@@ -82,9 +82,9 @@ def test_pseudo_labels_are_those_of_the_mean(digits):
         if len(seen) == count:
             continue
         own = weights(trainer)
-        raw = trainer.logits(groups).argmax(1)
+        raw = logits_of(trainer, groups).argmax(1)
         trainer.model.load_state_dict(trainer.state.mean_weights)
-        mean = trainer.logits(groups).argmax(1)
+        mean = logits_of(trainer, groups).argmax(1)
         trainer.model.load_state_dict(own)
         assert torch.equal(seen[-1], mean)
         differed += int(not torch.equal(raw, mean))
@@ -97,7 +97,7 @@ def test_weights_under_two_names_come_back():
     own = {name: value.clone() for name, value in model.state_dict().items()}
     mean = {name: value + 1 for name, value in own.items()}
     version = model[0].weight._version
-    with weights_in_force(model, mean):
+    with use_weights(model, mean):
         assert torch.equal(model[0].weight, own["0.weight"] + 1)
         assert model[0].weight._version > version, "kept products would seem fresh"
     for name, value in model.state_dict().items():

@@ -9,7 +9,7 @@ from torch import nn
 import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import Phase, registry
-from ncgnn.nn.base import Model, PlainOptions, checked, counting
+from ncgnn.nn.base import Model, PlainOptions, checked, counting_phases
 from ncgnn.nn.layers import FeatureLinear
 from ncgnn.training import load_run, make_config, new_trainer, train_run
 
@@ -123,9 +123,9 @@ def test_a_stage_may_have_to_beat_the_one_before(rate, monkeypatch):
 
 def test_which_stages_count():
     one, two = Phase("one", 1, 1), Phase("two", 1, 1, beats_earlier=True)
-    assert counting((one,)) == {"one"}
-    assert counting((one, two)) == {"one", "two"}
-    assert counting((two, one)) == {"one"}
+    assert counting_phases((one,)) == {"one"}
+    assert counting_phases((one, two)) == {"one", "two"}
+    assert counting_phases((two, one)) == {"one"}
 
 
 def test_parameter_groups_reach_the_optimiser():

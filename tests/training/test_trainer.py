@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tiny import tiny_config
+from tiny import logits_of, tiny_config
 
 import ncgnn
 from ncgnn.data import Split
@@ -45,7 +45,7 @@ def test_groups_change_on_a_new_high_of_validation_and_only_then(digits):
 def test_nc_is_counted_among_predictions_of_all_nodes(digits):
     trainer = trainer_of(digits)
     trainer.epoch()
-    predictions = trainer.logits(trainer.state.best_grouping).argmax(1)
+    predictions = logits_of(trainer, trainer.state.best_grouping).argmax(1)
     expected = Grouper(digits, trainer.model.rule)(predictions)
     torch.testing.assert_close(trainer.state.grouping.confusion, expected.confusion)
     assert torch.equal(trainer.state.grouping.group, expected.group)
@@ -55,7 +55,7 @@ def test_known_labels_replace_predictions_of_training_nodes(digits):
     trainer = trainer_of(digits, known_labels=True)
     record = trainer.epoch()
     assert record["mean_nc"] == 0, "the groups of an epoch are those that were in force in it"
-    predictions = trainer.logits(trainer.state.best_grouping).argmax(1)
+    predictions = logits_of(trainer, trainer.state.best_grouping).argmax(1)
     assert not torch.equal(predictions[trainer.train], trainer.inputs.labels[trainer.train])
     predictions[trainer.train] = trainer.inputs.labels[trainer.train]
     expected = Grouper(digits, trainer.model.rule)(predictions)
@@ -72,7 +72,7 @@ def test_the_best_epoch_comes_back_with_the_groups_in_force_then(digits):
         records[best]["group_sizes"]
         == torch.bincount(state.best_grouping.group, minlength=2).tolist()
     )
-    right = trainer.logits(state.best_grouping).argmax(1) == trainer.inputs.labels
+    right = logits_of(trainer, state.best_grouping).argmax(1) == trainer.inputs.labels
     assert float(right[trainer.val].double().mean()) == records[best]["val_accuracy"]
     assert float(right[trainer.test].double().mean()) == records[best]["test_accuracy"]
 
@@ -167,7 +167,7 @@ def test_the_best_epoch_is_that_of_the_metric(digits, model, metric):
     values = [record[f"val_{metric}"] for record in records]
     assert state.best_epoch == values.index(max(values))
     assert state.best_score == max(values)
-    logits = trainer.logits(state.best_grouping)
+    logits = logits_of(trainer, state.best_grouping)
     labels = trainer.inputs.labels
     best = score(metric, logits[trainer.val], labels[trainer.val])
     assert best == pytest.approx(max(values), abs=1e-6)

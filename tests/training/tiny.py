@@ -3,9 +3,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ncgnn.training import RunConfig, make_config
+from ncgnn.training.trainer import predict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import torch
+
+    from ncgnn.nn import Grouping
+    from ncgnn.training import Trainer
 
 
 def tiny_config(model: str = "ncgcn", seed: int = 0, **settings: object) -> RunConfig:
@@ -25,3 +31,8 @@ def interrupt_at(epoch: int) -> Callable[[dict[str, Any]], None]:
             raise InterruptedRunError
 
     return on_epoch
+
+
+def logits_of(trainer: Trainer, grouping: Grouping) -> torch.Tensor:
+    """Logits of all nodes with the given groups, as the trainer validates them."""
+    return predict(trainer.model, trainer.inputs, grouping, trainer.correction)

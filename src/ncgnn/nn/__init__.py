@@ -6,7 +6,7 @@ from ncgnn.nn.base import (
     Phase,
     checked,
     complaint,
-    counting,
+    counting_phases,
     no_such_option,
 )
 from ncgnn.nn.baselines.classic import GCN, MLP, GraphSAGE
@@ -48,7 +48,7 @@ __all__ = [
     "check_features",
     "checked",
     "complaint",
-    "counting",
+    "counting_phases",
     "model_class",
     "model_name",
     "model_names",

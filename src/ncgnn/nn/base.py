@@ -24,13 +24,12 @@ from torch import nn
 
 from ncgnn._memory import available_gib
 from ncgnn.errors import InputError
-from ncgnn.nn.functional import training_key
-from ncgnn.nn.inputs import as_inputs, checked_nodes
+from ncgnn.nn.functional import DropoutKey
+from ncgnn.nn.inputs import as_inputs, as_nodes
 from ncgnn.options import Options
 
 if TYPE_CHECKING:
     from ncgnn.graph import GraphLike
-    from ncgnn.nn.functional import DropoutKey
     from ncgnn.nn.grouping import GroupingRule
     from ncgnn.nn.inputs import GraphInputs
 
@@ -99,7 +98,7 @@ class ConvolutionOptions(PlainOptions):
     """Options of plain message-passing models."""
 
     self_loops: bool = True
-    """Whether every node is its own neighbour too."""
+    """Whether every node is its own neighbor too."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ class Phase:
             )
 
 
-def counting(stages: tuple[Phase, ...]) -> set[str]:
+def counting_phases(stages: tuple[Phase, ...]) -> set[str]:
     """Names of the stages among whose epochs the best one is."""
     names: set[str] = set()
     for stage in reversed(stages):
@@ -212,7 +211,9 @@ class Model(nn.Module):
             nodes: Whose logits are wanted, each at most once.
         """
         inputs = as_inputs(inputs, next(self.parameters()))
-        return self.node_logits(inputs, group, training_key(self.training, key), nodes)
+        if key is None and self.training:
+            key = DropoutKey.draw()
+        return self.node_logits(inputs, group, key, nodes)
 
     def node_logits(
         self,
@@ -225,7 +226,7 @@ class Model(nn.Module):
         logits = self.logits(inputs, key)
         if nodes is None:
             return logits
-        return logits.index_select(0, checked_nodes(nodes, inputs.everyone))
+        return logits.index_select(0, as_nodes(nodes, inputs.everyone))
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node [n, classes]; nothing is dropped where ``key`` is None."""

@@ -1,14 +1,8 @@
-"""Attention over the entries of a sparse pattern.
+"""Operations of models that are one pass over memory, differentiable, on any device.
 
-Dense products of trained rows, whose results go to memory that is cheap to get.
-
-ReLU and dropout in one pass, with random numbers that depend on their place alone.
-
-A node's dropout mask is a function of a key (seed, step and place in the model), of the node and of
-the column. It does not depend on the order of nodes, on threads or on the device, so that a resumed
-run repeats it without any stored random state.
-
-A weighted sum of rows, ReLU and dropout in one pass over memory.
+Dropout draws its random numbers by place: a node's mask is a function of a key (seed, step and
+place in the model), of the node and of the column. It does not depend on the order of nodes, on
+threads or on the device, so that a resumed run repeats it without any stored random state.
 """
 
 from __future__ import annotations
@@ -54,7 +48,7 @@ class _SumOfProducts(torch.autograd.Function):
     def forward(ctx: Any, *arguments: Any) -> torch.Tensor:
         bias, *factors = arguments
         ctx.save_for_backward(*factors)
-        rows, weights = _halves(factors)
+        rows, weights = factors[: len(factors) // 2], factors[len(factors) // 2 :]
         out = empty((len(rows[0]), weights[0].shape[1]), rows[0])
         if bias is None:
             torch.mm(rows[0], weights[0], out=out)
@@ -66,30 +60,16 @@ class _SumOfProducts(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        gradient = gradients[0]
-        rows, weights = _halves(ctx.saved_tensors)
-        of_bias, *of_factors = ctx.needs_input_grad
-        of_rows, of_weights = _halves(of_factors)
-        to_rows = [
-            _transposed(gradient, weight) if needed else None
-            for weight, needed in zip(weights, of_rows, strict=True)
-        ]
-        to_weights = [
-            hidden.t() @ gradient if needed else None
-            for hidden, needed in zip(rows, of_weights, strict=True)
-        ]
-        return gradient.sum(0) if of_bias else None, *to_rows, *to_weights
-
-
-def _halves(both: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-    return both[: len(both) // 2], both[len(both) // 2 :]
-
-
-def _transposed(gradient: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """G · Wᵀ."""
-    if torch.is_grad_enabled():  # for second derivatives
-        return gradient @ weight.t()
-    return torch.mm(gradient, weight.t(), out=empty((len(gradient), len(weight)), gradient))
+        (gradient,), needed, terms = gradients, ctx.needs_input_grad, len(ctx.saved_tensors) // 2
+        back: list[torch.Tensor | None] = [gradient.sum(0) if needed[0] else None]
+        for place, weight in enumerate(ctx.saved_tensors[terms:]):
+            out = None  # so that second derivatives are possible
+            if needed[1 + place] and not torch.is_grad_enabled():
+                out = empty((len(gradient), len(weight)), gradient)
+            back.append(torch.mm(gradient, weight.t(), out=out) if needed[1 + place] else None)
+        for place, hidden in enumerate(ctx.saved_tensors[:terms]):
+            back.append(hidden.t() @ gradient if needed[1 + terms + place] else None)
+        return tuple(back)
 
 
 _GOLDEN, _MIX_1, _MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
@@ -110,19 +90,16 @@ class DropoutKey:
     seed: int
     step: int
 
+    @classmethod
+    def draw(cls) -> DropoutKey:
+        """A key from torch's own random numbers."""
+        return cls(*torch.randint(1 << 62, (2,)).tolist())
+
     def at(self, place: int) -> int:
         """The 64-bit key of one place in the model."""
-        key = _mixed((self.seed * _GOLDEN) & _MASK)
-        key = _mixed((key ^ self.step) + _GOLDEN & _MASK)
-        return _mixed((key ^ place) + _GOLDEN & _MASK)
-
-
-def training_key(training: bool, key: DropoutKey | None) -> DropoutKey | None:
-    """The key that was given, or in training mode one from torch's own random numbers."""
-    if key is not None or not training:
-        return key
-    seed, step = torch.randint(1 << 62, (2,)).tolist()
-    return DropoutKey(seed, step)
+        key = _mix_bits((self.seed * _GOLDEN) & _MASK)
+        key = _mix_bits((key ^ self.step) + _GOLDEN & _MASK)
+        return _mix_bits((key ^ place) + _GOLDEN & _MASK)
 
 
 def at(key: DropoutKey | None, place: int) -> int | None:
@@ -130,8 +107,8 @@ def at(key: DropoutKey | None, place: int) -> int | None:
     return None if key is None else key.at(place)
 
 
-def _mixed(word: int) -> int:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+def _mix_bits(word: int) -> int:
+    """The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
     word = ((word ^ (word >> 30)) * _MIX_1) & _MASK
     word = ((word ^ (word >> 27)) * _MIX_2) & _MASK
     return word ^ (word >> 31)
@@ -148,36 +125,24 @@ def relu_dropout(
         key: From :meth:`DropoutKey.at`; None outside training, then only ReLU is applied.
         nodes: The node that each row belongs to; by default rows are nodes.
     """
-    check_rate(rate)
     if key is None or rate == 0:
-        return _relu(x)
+        if torch.is_grad_enabled() and x.requires_grad:
+            return torch.relu(x)
+        return torch.clamp_min(x, 0, out=empty(tuple(x.shape), x))
     if nodes is None:
         nodes = torch.arange(len(x), device=x.device)
     return cast("torch.Tensor", _ReluDropout.apply(x, rate, key, nodes))
-
-
-def _relu(x: torch.Tensor) -> torch.Tensor:
-    if torch.is_grad_enabled() and x.requires_grad:
-        return torch.relu(x)
-    return torch.clamp_min(x, 0, out=empty(tuple(x.shape), x))
 
 
 def dropout(
     x: torch.Tensor, rate: float, key: int | None, nodes: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Dropout without an activation, see :func:`relu_dropout`."""
-    check_rate(rate)
     if key is None or rate == 0:
         return x
     if nodes is None:
         nodes = torch.arange(len(x), device=x.device)
     return cast("torch.Tensor", _Dropout.apply(x, rate, key, nodes))
-
-
-def check_rate(rate: float) -> None:
-    """Complain about a rate that is no probability of dropping something but not all."""
-    if not 0 <= rate < 1:
-        raise InputError(f"dropout is {rate}; it must be at least 0 and below 1.")
 
 
 class _Dropout(torch.autograd.Function):
@@ -189,7 +154,7 @@ class _Dropout(torch.autograd.Function):
         rate, key, nodes = ctx.place
         least, scale = least_and_scale(rate)
         if x.device.type == "cpu":
-            return _on_cpu(x, least, scale, key, nodes, -np.inf)
+            return _drop_rows(x, least, scale, key, nodes, -np.inf)
         return x * kept_entries(nodes, x.shape[1], least, key) * scale
 
     @staticmethod
@@ -203,7 +168,7 @@ class _ReluDropout(torch.autograd.Function):
         x, rate, key, nodes = arguments
         least, scale = least_and_scale(rate)
         if x.device.type == "cpu":
-            result = _on_cpu(x, least, scale, key, nodes, 0.0)
+            result = _drop_rows(x, least, scale, key, nodes, 0.0)
         else:
             kept = kept_entries(nodes, x.shape[1], least, key)
             result = torch.relu(x) * kept * scale
@@ -228,11 +193,13 @@ class _ReluDropout(torch.autograd.Function):
 
 def least_and_scale(rate: float) -> tuple[int, float]:
     """The least 16-bit random number that keeps an entry, and the factor of what is kept."""
+    if not 0 <= rate < 1:
+        raise InputError(f"dropout must be at least 0 and below 1; got {rate}.")
     least = min(round(rate * (1 << _LANE_BITS)), (1 << _LANE_BITS) - 1)
     return least, (1 << _LANE_BITS) / ((1 << _LANE_BITS) - least)
 
 
-def _on_cpu(
+def _drop_rows(
     x: torch.Tensor, least: int, scale: float, key: int, nodes: torch.Tensor, floor: float
 ) -> torch.Tensor:
     """Entries below ``floor`` count as it; 0 makes it ReLU."""
@@ -327,7 +294,7 @@ def _signed(word: int) -> int:
     return word - (1 << 64) if word >> 63 else word
 
 
-def mixed_relu_dropout(
+def mix_relu_dropout(
     parts: Sequence[torch.Tensor],
     weights: torch.Tensor,
     rate: float,
@@ -346,7 +313,6 @@ def mixed_relu_dropout(
     Returns:
         [rows, width], differentiable in parts and weights.
     """
-    check_rate(rate)
     if key is None:
         rate, key = 0.0, 0
     if weights.device.type != "cpu":
@@ -364,7 +330,8 @@ class _Mixed(torch.autograd.Function):
         weights = weights.detach().contiguous()
         result = empty(tuple(parts[0].shape), parts[0])
         rows = nodes.to(torch.int64).contiguous().numpy()
-        arrays = (_arrays(parts), weights.numpy(), rows, np.uint64(key), np.uint64(least))
+        values = tuple(part.numpy() for part in parts)
+        arrays = (values, weights.numpy(), rows, np.uint64(key), np.uint64(least))
         over_blocks(
             even_blocks(len(result), 64),
             lambda a, b: _mix(*arrays, ctx.scale, result.numpy(), a, b),
@@ -381,14 +348,11 @@ class _Mixed(torch.autograd.Function):
         to_parts = [empty(tuple(part.shape), part) for part in parts]
         to_weights = torch.empty_like(weights)
         gradient = gradients[0].contiguous()
-        arrays = (gradient.numpy(), result.numpy(), _arrays(parts), weights.numpy(), ctx.scale)
-        outputs = (_arrays(to_parts), to_weights.numpy())
+        values = tuple(part.numpy() for part in parts)
+        arrays = (gradient.numpy(), result.numpy(), values, weights.numpy(), ctx.scale)
+        outputs = (tuple(part.numpy() for part in to_parts), to_weights.numpy())
         over_blocks(even_blocks(len(result), 64), lambda a, b: _mix_back(*arrays, *outputs, a, b))
         return to_weights, None, None, None, *to_parts
-
-
-def _arrays(tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
-    return tuple(tensor.numpy() for tensor in tensors)
 
 
 @compiled

@@ -22,7 +22,7 @@ GuidanceFunction: TypeAlias = Callable[[Graph, NDArray[np.int64]], NDArray[Any] 
 Guidance: TypeAlias = str | GuidanceFunction
 ThresholdKind = Literal["value", "quantile"]
 
-# Stored neighbourhoods of two or more hops may take this much memory; see ConfusionTracker.
+# Stored neighborhoods of two or more hops may take this much memory; see ConfusionTracker.
 MEMORY_BUDGET = 1 << 30
 
 
@@ -31,10 +31,10 @@ class GroupingRule:
     """How nodes are grouped.
 
     Attributes:
-        hops: Size of the neighbourhood, k.
+        hops: Size of the neighborhood, k.
         thresholds: Ascending; a node is in group g if its confusion is above g of them.
         guidance: ``"nc"`` groups by Neighborhood Confusion; ``"nh"`` by 1 - Node Homophily (of the
-            closed neighbourhood), the paper's ablation; ``"degree"`` by :func:`scaled_degree`. Also
+            closed neighborhood), the paper's ablation; ``"degree"`` by :func:`scaled_degree`. Also
             a name from :func:`register_guidance`, or a function ``(graph, labels) -> values``.
         kind: Whether thresholds are values of the confusion, or quantiles of it among all nodes.
         known_labels: Whether training nodes count with their labels instead of the predictions.
@@ -107,7 +107,7 @@ class Grouper:
 
 
 def _unlike(tracker: ConfusionTracker, classes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """1 - NH: the share of a node's closed neighbourhood that has another label."""
+    """1 - NH: the share of a node's closed neighborhood that has another label."""
     given = label_graph(tracker.graph, classes, tracker.num_classes)
     counts = tracker.neighborhoods.count(given.classes, given.num_classes)
     share = np.ones(len(classes))
@@ -185,7 +185,7 @@ def guidance_function(guidance: Guidance) -> GuidanceFunction:
     return _functions[guidance]
 
 
-def checked_guidance(guidance: Guidance) -> Guidance:
+def find_guidance(guidance: Guidance) -> Guidance:
     """A guidance that exists, by its name if it has one."""
     if guidance in ("nc", "nh"):
         return guidance

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -22,14 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from ncgnn.graph import Graph, GraphLike
-    from ncgnn.nn.separated.channels import LinearOperators
 
 #: A constant matrix, in whichever form multiplies faster.
 Constant: TypeAlias = "ConstantSparse | torch.Tensor"
 
 FeatureScaling = Literal["raw", "row"]
 _Made = TypeVar("_Made")
-_Operators = TypeVar("_Operators", bound="LinearOperators")
 
 # One multiply-add with a stored entry costs as much as this many in a dense product, so that a
 # matrix is better dense when more than one entry in seven is not zero (benchmarks/features.py).
@@ -50,7 +48,7 @@ class GraphInputs:
 
     Attributes:
         features: Sparse or dense, whichever multiplies faster.
-        labels: Class per node, -1 = unlabelled.
+        labels: Class per node, -1 = unlabeled.
     """
 
     def __init__(
@@ -68,11 +66,10 @@ class GraphInputs:
         self.num_nodes = self.graph.num_nodes
         self.num_classes = self.graph.num_classes
         features = check_features(self.graph)
-        self.features = _constant(_scaled(features, scaling), self.device, dtype)
+        self.features = _constant(_scale(features, scaling), self.device, dtype)
         self.num_features = int(self.features.shape[1])
         self.labels = torch.from_numpy(self.graph.labels.copy()).to(self.device)
-        self._products: dict[int, tuple[ConstantSparse, int, Constant | None]] = {}
-        self._operators: dict[tuple[type[Any], bool], Any] = {}
+        self._propagated: dict[int, _Propagated] = {}
         self._kept: dict[Hashable, Any] = {}
 
     @cached_property
@@ -117,28 +114,27 @@ class GraphInputs:
         """The adjacency with a self-loop on every node."""
         return add_self_loops(self.adjacency)
 
-    def propagated(self, operator: ConstantSparse, uses: int = 1) -> Constant | None:
-        """The features multiplied by an operator, where that is worth keeping; made once.
+    def propagate(
+        self, operator: ConstantSparse, *, steps: int = 1, uses: int = 1
+    ) -> tuple[Constant, int]:
+        """The features after the applications of an operator that are worth making once.
 
-        Worth keeping means: multiplying it by weights once costs less than multiplying the features
-        by ``uses`` different weights and applying the operator afterwards.
+        Of ``steps`` applications, as many are made beforehand as make a pass cheapest; the others
+        follow after the weights. The features are multiplied by ``uses`` different weights, but
+        only once when no step is left, because every row then meets the weights of its own group
+        alone. Kept for the latest number of steps of every operator.
+
+        Returns:
+            The propagated features, and the number of steps left.
         """
-        known = self._products.get(id(operator))
-        if known is None or (known[2] is None and known[1] < uses):
-            product = multiply_constants(operator, self.features)
-            after = uses * cost(self.features) + SPARSE_COST * operator.nnz
-            if product is not None and cost(product) > after:
-                product = None
-            known = (operator, uses, product)
-            self._products[id(operator)] = known
-        return known[2]
-
-    def operators(self, kind: type[_Operators], self_loops: bool) -> _Operators:
-        """The operators of a backbone on this graph, made once for all models."""
-        key = (kind, self_loops)
-        if key not in self._operators:
-            self._operators[key] = kind(self, self_loops)
-        return self._operators[key]
+        known = self._propagated.get(id(operator))
+        if known is None or known.steps != steps or (known.left and known.uses < uses):
+            with torch.inference_mode(False), torch.no_grad():
+                constant, left = _propagate(operator, self.features, steps, uses)
+            known = self._propagated[id(operator)] = _Propagated(
+                operator, steps, uses, constant, left
+            )
+        return known.constant, known.left
 
     def gcn_operator(self, *, self_loops: bool = True, undirected: bool = False) -> ConstantSparse:
         """D^-½ A D^-½, made once; degrees are sums of rows, that is of incoming edges."""
@@ -199,28 +195,52 @@ def as_inputs(graph: GraphInputs | GraphLike, weight: torch.Tensor) -> GraphInpu
     return graph
 
 
-def checked_group(inputs: GraphInputs, group: torch.Tensor | None, num_groups: int) -> torch.Tensor:
-    """The group of every node, from 0 on; None stands for 0."""
+def as_group(group: torch.Tensor | None, num_groups: int, everyone: torch.Tensor) -> torch.Tensor:
+    """The group of every node as int64; None stands for 0."""
     if group is None:
-        return torch.zeros_like(inputs.everyone)
-    if group.shape != inputs.everyone.shape:
+        return torch.zeros_like(everyone)
+    if group.shape != everyone.shape:
         raise InputError(
-            f"group has shape {list(group.shape)}; one number per node is wanted "
-            f"([{inputs.num_nodes}])."
+            f"group must hold one number per node, [{len(everyone)}]; got {list(group.shape)}."
         )
     if group.is_floating_point() or group.is_complex():
-        raise InputError(f"group must hold whole numbers, but its type is {group.dtype}.")
+        raise InputError(f"group must hold whole numbers; got {group.dtype}.")
     if len(group) and not 0 <= int(group.min()) <= int(group.max()) < num_groups:
-        raise InputError(f"group must hold numbers from 0 to {num_groups - 1}.")
-    return group.to(inputs.device, torch.int64)
+        raise InputError(
+            f"group must hold numbers from 0 to {num_groups - 1}; "
+            f"got {int(group.min())} to {int(group.max())}."
+        )
+    return group.to(everyone.device, torch.int64)
 
 
-def cost(matrix: Constant) -> float:
-    """Cost of multiplying a constant by one column, in multiply-adds of a dense product."""
-    return float(matrix.numel()) if isinstance(matrix, torch.Tensor) else SPARSE_COST * matrix.nnz
+class _Propagated(NamedTuple):
+    """What :meth:`GraphInputs.propagate` keeps; the operator, so that its id stays its own."""
+
+    operator: ConstantSparse
+    steps: int
+    uses: int
+    constant: Constant
+    left: int
 
 
-def multiply_constants(operator: ConstantSparse, features: Constant) -> Constant | None:
+def _propagate(
+    operator: ConstantSparse, features: Constant, steps: int, uses: int
+) -> tuple[Constant, int]:
+    step_cost = SPARSE_COST * operator.nnz
+    current, best = features, (features, steps)
+    least = (uses if steps else 1) * cost(features) + steps * step_cost
+    for left in reversed(range(steps)):
+        product = _multiply(operator, current)
+        # Further steps only fill the features up more.
+        if product is None or cost(product) > least:
+            break
+        current, total = product, (uses if left else 1) * cost(product) + left * step_cost
+        if total <= least:
+            best, least = (current, left), total
+    return best
+
+
+def _multiply(operator: ConstantSparse, features: Constant) -> Constant | None:
     """The product, dense where that multiplies faster; None where it would be too large."""
     if isinstance(features, torch.Tensor):
         return operator @ features
@@ -228,7 +248,19 @@ def multiply_constants(operator: ConstantSparse, features: Constant) -> Constant
     pairs = int(per_node.index_select(0, operator.pattern.col.to(torch.int64)).sum())
     if min(pairs, features.shape[0] * features.shape[1]) > MOST_ENTRIES:
         return None
-    return _denser(sparse_product(operator, features))
+    return _densify(sparse_product(operator, features))
+
+
+def cost(matrix: Constant) -> float:
+    """Cost of multiplying a constant by one column, in multiply-adds of a dense product."""
+    return float(matrix.numel()) if isinstance(matrix, torch.Tensor) else SPARSE_COST * matrix.nnz
+
+
+def propagates_first(operator: ConstantSparse, weight: torch.Tensor) -> bool:
+    """Whether (P · H) · W costs less than P · (H · W) for the dense rows H of a hidden layer."""
+    (rows, columns), (width, out) = operator.shape, weight.shape
+    first = SPARSE_COST * operator.nnz * width + rows * width * out
+    return first < SPARSE_COST * operator.nnz * out + columns * width * out
 
 
 def select_rows(matrix: Constant, rows: torch.Tensor) -> Constant:
@@ -244,20 +276,20 @@ def _constant(matrix: Any, device: torch.device, dtype: torch.dtype) -> Constant
         from scipy.sparse import csr_array
 
         matrix = csr_array(matrix)
-    return _denser(ConstantSparse.from_scipy(matrix).to(device).to(dtype))
+    return _densify(ConstantSparse.from_scipy(matrix).to(device).to(dtype))
 
 
-def _denser(matrix: ConstantSparse) -> Constant:
+def _densify(matrix: ConstantSparse) -> Constant:
     """A sparse matrix as it is, or dense if it holds so much that this multiplies faster."""
     size = matrix.shape[0] * matrix.shape[1]
     return matrix.to_dense() if SPARSE_COST * matrix.nnz >= size else matrix
 
 
-def _scaled(features: Any, scaling: FeatureScaling) -> Any:
+def _scale(features: Any, scaling: FeatureScaling) -> Any:
     if scaling == "raw":
         return features
     if scaling != "row":
-        raise InputError(f"scaling is '{scaling}'; choose 'raw' or 'row'.")
+        raise InputError(f"scaling must be 'raw' or 'row'; got '{scaling}'.")
     sums = np.asarray(features.sum(axis=1)).reshape(-1)
     factors = (1 / np.maximum(sums, 1)).astype(features.dtype)
     if isinstance(features, np.ndarray):
@@ -267,13 +299,19 @@ def _scaled(features: Any, scaling: FeatureScaling) -> Any:
     return (diags_array(factors) @ features).tocsr()
 
 
-def checked_nodes(nodes: torch.Tensor, everyone: torch.Tensor) -> torch.Tensor:
-    """The nodes as int64, from node numbers or a mask; ``everyone`` has one entry per node."""
+def as_nodes(nodes: torch.Tensor, everyone: torch.Tensor) -> torch.Tensor:
+    """The nodes as int64, from an index or a mask; ``everyone`` has one entry per node."""
     if nodes.dtype == torch.bool and nodes.shape == everyone.shape:
         return torch.nonzero(nodes).flatten().to(everyone.device)
     whole = not (nodes.is_floating_point() or nodes.is_complex() or nodes.dtype == torch.bool)
     if nodes.dim() != 1 or not whole:
-        raise InputError("nodes: numbers of nodes in one row, or a mask of all nodes, are wanted.")
+        raise InputError(
+            f"nodes must be a 1-D index or a boolean mask of all nodes; got {nodes.dtype} "
+            f"{list(nodes.shape)}."
+        )
     if len(nodes) and not 0 <= int(nodes.min()) <= int(nodes.max()) < len(everyone):
-        raise InputError(f"nodes: numbers from 0 to {len(everyone) - 1} are wanted.")
+        raise InputError(
+            f"nodes must be between 0 and {len(everyone) - 1}; "
+            f"got {int(nodes.min())} to {int(nodes.max())}."
+        )
     return nodes.to(everyone.device, torch.int64)

@@ -90,7 +90,7 @@ class TrainingConfig(Options):
     averaging: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """A running mean of the weights is validated, regroups nodes and is kept; this is the share
     that it keeps of itself per step in the long run, 0 = no mean. See
-    :func:`ncgnn.training.trainer.averaged_step`."""
+    :func:`ncgnn.training.trainer.average_weights`."""
 
 
 class ModelConfig(BaseModel):

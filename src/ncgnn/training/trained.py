@@ -11,7 +11,7 @@ import torch
 
 from ncgnn.data import save
 from ncgnn.errors import InputError
-from ncgnn.nn import Grouper, GroupingRule, counting
+from ncgnn.nn import Grouper, GroupingRule, counting_phases
 from ncgnn.training.evaluation import SCORE_NAMES, evaluation
 from ncgnn.training.folder import (
     ENVIRONMENT,
@@ -73,7 +73,7 @@ class TrainedModel:
     def best_epoch(self) -> int:
         """The first epoch with the best validation score of those stages that count."""
         training = self.config.training
-        names = counting(self.model.phases(training.epochs, training.patience))
+        names = counting_phases(self.model.phases(training.epochs, training.patience))
         found = [r for r in self.history if "phase" not in r or r["phase"] in names]
         return max(found, key=lambda record: record[f"val_{training.metric}"])["epoch"]
 

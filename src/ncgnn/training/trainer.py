@@ -150,7 +150,7 @@ class Trainer:
         record: Record = {"epoch": state.epoch}
         self._step(record)
         mean = state.mean_weights
-        with weights_in_force(self.model, mean) if mean else nullcontext():
+        with use_weights(self.model, mean) if mean else nullcontext():
             logits = self._validate(record)
             if record[f"val_{self.config.metric}"] > state.best_score:
                 self._keep_best(record, logits)
@@ -177,16 +177,16 @@ class Trainer:
             raise self._divergence(f"the loss is {record['loss']}")
         if decay := self.config.averaging:
             steps = state.epoch - state.phase_start
-            state.mean_weights = averaged_step(state.mean_weights, self.model, decay, steps)
+            state.mean_weights = average_weights(state.mean_weights, self.model, decay, steps)
 
     def _validate(self, record: Record) -> torch.Tensor | None:
         """Score the validation nodes; returns the logits of all nodes if they were computed."""
         state, labels = self.state, self.inputs.labels.index_select(0, self.val)
-        everyone = self.logits(state.grouping) if self.model.computes_all else None
-        if everyone is None:
-            logits = self.logits(state.grouping, self.val)
-        else:
-            logits = everyone.index_select(0, self.val)
+        everyone = self.model.computes_all
+        wanted = None if everyone else self.val
+        logits = predict(self.model, self.inputs, state.grouping, self.correction, wanted)
+        known = logits if everyone else None
+        logits = logits.index_select(0, self.val) if everyone else logits
         loss = float(cross_entropy(logits, labels))
         record["val_accuracy"] = _accuracy(logits, labels)
         record["val_loss"] = loss if math.isfinite(loss) else None
@@ -200,12 +200,13 @@ class Trainer:
         record["test_accuracy"] = None  # measured in epochs with a new high only
         if self.rule is not None:
             self._describe_groups(record, self.rule)
-        return everyone
+        return known
 
     def _keep_best(self, record: Record, logits: torch.Tensor | None) -> None:
         """Keep weights and groups of a new high, and regroup the nodes by their pseudo-labels."""
         state = self.state
-        logits = self.logits(state.grouping) if logits is None else logits
+        if logits is None:
+            logits = predict(self.model, self.inputs, state.grouping, self.correction)
         if not logits.isfinite().all():
             raise self._divergence("the logits are not finite")
         if len(self.test):
@@ -221,10 +222,6 @@ class Trainer:
             if self.rule.known_labels:
                 pseudo_labels[self.train] = self.inputs.labels[self.train]
             state.grouping = self.grouper(pseudo_labels)
-
-    def logits(self, grouping: Grouping, nodes: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits of the given nodes, or of all, with the given groups and without dropout."""
-        return predict(self.model, self.inputs, grouping, self.correction, nodes)
 
     @cached_property
     def grouper(self) -> Callable[[torch.Tensor], Grouping]:
@@ -319,7 +316,7 @@ def check_trainable(graph: Graph, split: Split) -> None:
     if nodes.max() >= graph.num_nodes:
         raise InputError("split: it holds nodes that the graph does not have.")
     if graph.labels[nodes].min() < 0:
-        raise InputError("the split holds unlabelled nodes.")
+        raise InputError("the split holds unlabeled nodes.")
     if graph.num_classes < 2:
         raise InputError("the graph has one class only; there is nothing to classify.")
 
@@ -392,7 +389,7 @@ def _log_shares(inputs: GraphInputs, nodes: torch.Tensor) -> torch.Tensor:
     return counts.log() - counts.sum().log()
 
 
-def averaged_step(
+def average_weights(
     mean: Mapping[str, torch.Tensor], model: nn.Module, decay: float, steps: int
 ) -> Mapping[str, torch.Tensor]:
     r"""The running mean of a model's weights after one more step.
@@ -436,7 +433,7 @@ def copy_weights(
 
 
 @contextmanager
-def weights_in_force(model: nn.Module, weights: Mapping[str, torch.Tensor]) -> Generator[None]:
+def use_weights(model: nn.Module, weights: Mapping[str, torch.Tensor]) -> Generator[None]:
     """Give a model other weights for a while, without copies.
 
     The optimizer's tensors stay the same ones, and so do gradients.

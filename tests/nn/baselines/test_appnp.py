@@ -11,7 +11,7 @@ from torch_geometric import nn as pyg
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.spectral import APPNP
 from ncgnn.nn.functional import dropout
-from ncgnn.nn.layers import dropped_features
+from ncgnn.nn.layers import drop_features
 from ncgnn.testing import check_model
 
 KEY = DropoutKey(3, 4)
@@ -30,7 +30,7 @@ def made(**options):
 def local_logits(model, drawn, key):
     X = drawn.X
     if key is not None:
-        kept = dropped_features(drawn.inputs(), model.dropout, key.at(0))
+        kept = drop_features(drawn.inputs(), model.dropout, key.at(0))
         X = kept if isinstance(kept, torch.Tensor) else kept.to_dense()
     hidden = X @ model.first.weight
     hidden = torch.relu(hidden if model.first.bias is None else hidden + model.first.bias)

@@ -13,7 +13,7 @@ from drawn_graphs import CLASSES, drawn_graph
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.spectral import BernNet, bernstein
 from ncgnn.nn.functional import dropout, relu_dropout
-from ncgnn.nn.layers import dropped_features
+from ncgnn.nn.layers import drop_features
 from ncgnn.testing import check_model
 
 
@@ -107,7 +107,7 @@ def test_the_first_filter_changes_nothing():
 def test_dropout_at_three_places():
     inputs, key = drawn_graph(4, sparse=False).inputs(), DropoutKey(3, 4)
     model = made(dropout=0.3, propagation_dropout=0.6)
-    x = dropped_features(inputs, 0.3, key.at(0))
+    x = drop_features(inputs, 0.3, key.at(0))
     hidden = relu_dropout(x @ model.first.weight + model.first.bias, 0.3, key.at(1))
     h = dropout(model.second(hidden), 0.6, key.at(2))
     expected = direct(inputs.adjacency.to_dense(), torch.relu(model.theta), h)

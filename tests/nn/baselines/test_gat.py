@@ -12,7 +12,7 @@ from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.gat import GAT
 from ncgnn.nn.functional import dropout
-from ncgnn.nn.layers import dropped_features
+from ncgnn.nn.layers import drop_features
 from ncgnn.testing import check_model
 
 KEY = DropoutKey(3, 4)
@@ -51,7 +51,7 @@ def dense_logits(model, drawn, key=None):
 
     X, attention = drawn.X, model.attention_dropout
     if key is not None:
-        kept = dropped_features(drawn.inputs(), model.dropout, key.at(0))
+        kept = drop_features(drawn.inputs(), model.dropout, key.at(0))
         X = kept if isinstance(kept, torch.Tensor) else kept.to_dense()
     first = dense_layer(
         drawn, X @ model.first.weight, model.first_heads, lambda e: drop(e, attention, 1)

@@ -11,7 +11,7 @@ from torch_geometric import nn as pyg
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.spectral import GPRGNN, page_rank
 from ncgnn.nn.functional import dropout
-from ncgnn.nn.layers import dropped_features
+from ncgnn.nn.layers import drop_features
 from ncgnn.testing import check_model
 
 KEY = DropoutKey(3, 4)
@@ -33,7 +33,7 @@ def dense_logits(model, drawn, key=None):
 
     X = drawn.X
     if key is not None:
-        kept = dropped_features(drawn.inputs(), model.dropout, key.at(0))
+        kept = drop_features(drawn.inputs(), model.dropout, key.at(0))
         X = kept if isinstance(kept, torch.Tensor) else kept.to_dense()
     looped = drawn.A + torch.eye(drawn.num_nodes)
     half = torch.diag(looped.sum(1) ** -0.5)

@@ -11,8 +11,7 @@ from torch_geometric.nn import SGConv
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn import inputs as nn_inputs
-from ncgnn.nn.baselines import spectral
-from ncgnn.nn.baselines.spectral import SGC, spread_features
+from ncgnn.nn.baselines.spectral import SGC
 from ncgnn.sparse.matrix import ConstantSparse
 from ncgnn.testing import check_model
 
@@ -68,7 +67,7 @@ def test_both_orders_give_the_same(before, sparse, monkeypatch):
     drawn, model = drawn_graph(2, sparse=sparse), made(steps=3)
     power = torch.linalg.matrix_power(operator_of(drawn), before)
     parts = (power @ drawn.X, 3 - before)
-    monkeypatch.setattr(spectral, "spread_features", lambda inputs, steps: parts)
+    monkeypatch.setattr(nn_inputs, "_propagate", lambda *given: parts)
     assert (model(drawn.inputs()) - dense_logits(model, drawn)).abs().max() < 1e-9
 
 
@@ -83,10 +82,14 @@ def chain(nodes, width, sparse_features):
     return Drawn(A + A.T, X, torch.arange(nodes).remainder(CLASSES).numpy())
 
 
+def propagate(inputs, steps):
+    return inputs.propagate(inputs.gcn_operator(), steps=steps)
+
+
 def test_features_that_stay_cheap_are_propagated_beforehand():
     for drawn in (chain(40, 5, False), chain(40, 50, True)):
-        constant, rest = spread_features(drawn.inputs(), 3)
-        assert rest == 0
+        constant, left = propagate(drawn.inputs(), 3)
+        assert left == 0
         power = torch.linalg.matrix_power(operator_of(drawn), 3)
         assert (dense(constant) - power @ drawn.X).abs().max() < 1e-12
     assert isinstance(constant, ConstantSparse)
@@ -98,28 +101,27 @@ def test_features_that_fill_up_are_propagated_after_the_weights():
     X = torch.zeros(nodes, width, dtype=torch.float64)
     X[torch.arange(nodes)[:, None], torch.randperm(width)[: nodes * 30].view(nodes, 30)] = 1
     inputs = Drawn(A, X, torch.arange(nodes).remainder(CLASSES).numpy()).inputs()
-    assert spread_features(inputs, 2) == (inputs.features, 2)
+    assert propagate(inputs, 2) == (inputs.features, 2)
 
 
 def test_too_large_products_are_never_formed(monkeypatch):
     inputs = chain(40, 50, True).inputs()
     monkeypatch.setattr(nn_inputs, "MOST_ENTRIES", 0)
     monkeypatch.setattr(nn_inputs, "sparse_product", None)
-    assert spread_features(inputs, 3) == (inputs.features, 3)
+    assert propagate(inputs, 3) == (inputs.features, 3)
 
 
 def test_propagated_features_are_kept_with_the_graph(monkeypatch):
     drawn = drawn_graph(2)
     inputs = drawn.inputs()
     models = [made(steps=2), made(steps=2), made(steps=3)]
-    calls = []
+    calls, made_once = [], nn_inputs._propagate
     monkeypatch.setattr(
-        spectral, "spread_features", lambda *given: calls.append(given) or spread_features(*given)
+        nn_inputs, "_propagate", lambda *given: calls.append(given) or made_once(*given)
     )
     for model in models * 2:
         assert (model(inputs) - dense_logits(model, drawn)).abs().max() < 1e-9
-    assert [steps for _, steps in calls] == [2, 3, 2, 3]
-    assert len(inputs.kept("sgc", dict)) == 1  # the latest alone
+    assert [steps for _, _, steps, _ in calls] == [2, 3, 2, 3]  # the latest alone is kept
 
 
 def test_there_is_no_hidden_layer_and_no_dropout():

@@ -9,7 +9,7 @@ from torch import nn
 
 from ncgnn.nn.base import Model, PlainOptions, Rate, checked
 from ncgnn.nn.functional import at, relu_dropout
-from ncgnn.nn.layers import Term, dropped_features, product
+from ncgnn.nn.layers import Term, drop_features, product
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
@@ -67,7 +67,7 @@ class ACMGCN(Model):
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node."""
         operator = inputs.mean_operator(self_loops=True)
-        features = dropped_features(inputs, self.dropout, at(key, 0))
+        features = drop_features(inputs, self.dropout, at(key, 0))
         hidden = self.first(product(Term(features), self.first.weight), operator)
         hidden = relu_dropout(hidden, self.dropout, at(key, 1))
         return self.second(hidden @ self.second.weight, operator)

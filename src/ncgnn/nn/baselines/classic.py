@@ -13,12 +13,12 @@ from ncgnn.nn.base import ConvolutionOptions, Model, PlainOptions, checked
 from ncgnn.nn.functional import at, relu_dropout
 from ncgnn.nn.layers import SharedProducts
 from ncgnn.nn.separated.backbones import LinearBackbone, LinearLayer
-from ncgnn.nn.separated.channels import Prepared
+from ncgnn.nn.separated.channels import Layouts
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
     from ncgnn.nn.inputs import GraphInputs
-    from ncgnn.nn.separated.channels import Channel, Layout
+    from ncgnn.nn.separated.channels import Channel
 
 
 class TwoLayerGNN(Model):
@@ -42,7 +42,7 @@ class TwoLayerGNN(Model):
         self.second = LinearLayer(chosen.hidden, num_classes, terms, bias=True)
         self.dropout = chosen.dropout
         self._products = SharedProducts()
-        self._prepared = Prepared(self.backbone, "none", 1)
+        self._layouts = Layouts(self.backbone, "none", 1)
 
     def node_logits(
         self,
@@ -52,7 +52,7 @@ class TwoLayerGNN(Model):
         nodes: torch.Tensor | None,
     ) -> torch.Tensor:
         """Logits of the given nodes, None = all; the second layer computes no other rows."""
-        layout = self._layout(inputs, nodes)
+        layout = self._layouts.find(inputs, None, nodes)
         channel = layout.channels[0]
         hidden = relu_dropout(self._before(channel), self.dropout, at(key, 0))
         logits = self.backbone.second(self.second, channel, hidden)
@@ -63,11 +63,7 @@ class TwoLayerGNN(Model):
         self, inputs: GraphInputs, group: torch.Tensor | None = None
     ) -> torch.Tensor:
         """ReLU(Σ_t P_t · X · W_t + b) [n, hidden]."""
-        return torch.relu(self._before(self._layout(inputs).channels[0]))
-
-    def _layout(self, inputs: GraphInputs, nodes: torch.Tensor | None = None) -> Layout:
-        with torch.inference_mode(False):  # what is kept serves later training too
-            return self._prepared.layout(inputs, torch.zeros_like(inputs.everyone), nodes)
+        return torch.relu(self._before(self._layouts.find(inputs, None).channels[0]))
 
     def _before(self, channel: Channel) -> torch.Tensor:
         """The hidden layer before its activation."""

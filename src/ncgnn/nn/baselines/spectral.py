@@ -11,13 +11,12 @@ from torch import nn
 
 from ncgnn.nn.base import Model, ModelOptions, PlainOptions, Rate, checked
 from ncgnn.nn.functional import at, dropout, relu_dropout
-from ncgnn.nn.inputs import SPARSE_COST, cost, multiply_constants
 from ncgnn.nn.layers import FeatureLinear, Term, product
 from ncgnn.sparse import weighted_matmul
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
-    from ncgnn.nn.inputs import Constant, GraphInputs
+    from ncgnn.nn.inputs import GraphInputs
     from ncgnn.sparse import ConstantSparse
 
 
@@ -51,32 +50,12 @@ class SGC(Model):
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; ``key`` plays no part."""
-        kept: dict[int, tuple[Constant, int]] = inputs.kept("sgc", dict)
-        if self.steps not in kept:
-            kept.clear()
-            with torch.inference_mode(False), torch.no_grad():
-                kept[self.steps] = spread_features(inputs, self.steps)
-        constant, rest = kept[self.steps]
+        operator = inputs.gcn_operator()
+        constant, left = inputs.propagate(operator, steps=self.steps)
         total = product(Term(constant), self.linear.weight)
-        for _ in range(rest):
-            total = inputs.gcn_operator() @ total
+        for _ in range(left):
+            total = operator @ total
         return total if self.linear.bias is None else total + self.linear.bias
-
-
-def spread_features(inputs: GraphInputs, steps: int) -> tuple[Constant, int]:
-    """Features after the number of steps that makes an epoch cheapest, and the steps left."""
-    operator = inputs.gcn_operator()
-    step_cost = SPARSE_COST * operator.nnz
-    current: Constant | None = inputs.features
-    best, least = (inputs.features, steps), cost(inputs.features) + steps * step_cost
-    for left in reversed(range(steps)):
-        current = multiply_constants(operator, current)
-        # Further steps only fill the features up more.
-        if current is None or cost(current) > least:
-            break
-        if cost(current) + left * step_cost <= least:
-            best, least = (current, left), cost(current) + left * step_cost
-    return best
 
 
 class PerceptronOptions(PlainOptions):

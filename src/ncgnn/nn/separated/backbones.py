@@ -1,7 +1,8 @@
-"""Any PyG message-passing layer as the backbone of separated learning.
+"""What passes messages in a separated model: one backbone for both of its layers.
 
-The layer sees ordinary tensors: features of nodes and an ``edge_index`` from which a separation
-mode has removed edges. How it normalises what is left is its own business.
+GCN and SAGE layers are linear, and multiply by the operators of a channel. Any PyG message-passing
+layer can take their place. It sees ordinary tensors: features of nodes and an ``edge_index`` from
+which a separation mode has removed edges; how it normalizes what is left is its own business.
 
 ================  =============================  ============================================
 mode              edges of the first layer       edges of the second layer
@@ -13,8 +14,6 @@ mode              edges of the first layer       edges of the second layer
 ``target-only``   into the group                 into the group, from the rows of all channels
 ``none``          all                            all
 ================  =============================  ============================================
-
-What message passing of a separated model is made of: one backbone for both of its layers.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from torch import nn
 from ncgnn.errors import InputError
 from ncgnn.nn.base import NotCopied
 from ncgnn.nn.functional import attend, sum_of_products
-from ncgnn.nn.inputs import SPARSE_COST
+from ncgnn.nn.inputs import propagates_first, select_rows
 from ncgnn.nn.layers import Term
 from ncgnn.nn.separated.channels import OPERATORS, Channel, LinearChannels, identity
 from ncgnn.sparse import ConstantSparse, SparsePattern, add_self_loops
@@ -52,7 +51,7 @@ class Backbone(ABC):
     def channels(
         self, inputs: GraphInputs, separation: Separation, num_groups: int
     ) -> Callable[[torch.Tensor, torch.Tensor], Channel]:
-        """What makes the channels of a graph, see :func:`ncgnn.nn._channels.arrange`."""
+        """What makes a channel from the nodes of its group and all nodes ordered by group."""
 
     @abstractmethod
     def first(
@@ -65,7 +64,7 @@ class Backbone(ABC):
         """The second layer's rows for the channel's targets."""
 
     @abstractmethod
-    def restricted(self, channel: Channel, places: torch.Tensor) -> Any:
+    def restrict(self, channel: Channel, places: torch.Tensor) -> Any:
         """What the second layer works on where only some of the channel's targets are asked for.
 
         Args:
@@ -95,8 +94,8 @@ class LinearBackbone(Backbone):
     """GCN or SAGE: layers that are linear in their input.
 
     Args:
-        name: ``"gcn"`` or ``"sage"``.
-        self_loops: Whether every node is its own neighbour too.
+        name: Of the operators: ``"gcn"``, ``"sage"``, or another key of ``OPERATORS``.
+        self_loops: Whether every node is its own neighbor too.
     """
 
     def __init__(self, name: str, self_loops: bool) -> None:
@@ -111,7 +110,9 @@ class LinearBackbone(Backbone):
         self, inputs: GraphInputs, separation: Separation, num_groups: int
     ) -> LinearChannels:
         """Channels of operators."""
-        operators = inputs.operators(self.operators, self.self_loops)
+        operators = inputs.kept(
+            (self.operators, self.self_loops), lambda: self.operators(inputs, self.self_loops)
+        )
         return LinearChannels(inputs, operators, separation, num_groups)
 
     def first(
@@ -126,7 +127,7 @@ class LinearBackbone(Backbone):
         weights: list[torch.Tensor] = []
         passed: list[torch.Tensor] = []
         for operator, weight in zip(channel.second, layer.weights, strict=True):
-            if operator is not None and not _propagates_first(operator, weight):
+            if operator is not None and not propagates_first(operator, weight):
                 passed.append(operator @ sum_of_products([hidden], [weight]))
                 continue
             rows.append(hidden if operator is None else operator @ hidden)
@@ -136,20 +137,13 @@ class LinearBackbone(Backbone):
             total = part if total is None else total + part
         return cast("torch.Tensor", total)
 
-    def restricted(self, channel: Channel, places: torch.Tensor) -> Operators:
+    def restrict(self, channel: Channel, places: torch.Tensor) -> Operators:
         """Rows of the operators."""
         dtype = channel.first[0].constant.dtype
         return tuple(
             (operator or identity(len(channel.sources), places, dtype)).rows(places)
             for operator in channel.second
         )
-
-
-def _propagates_first(operator: ConstantSparse, weight: torch.Tensor) -> bool:
-    """Whether (P · H) · W costs less than P · (H · W)."""
-    (rows, columns), (width, out) = operator.shape, weight.shape
-    first = SPARSE_COST * operator.nnz * width + rows * width * out
-    return first < SPARSE_COST * operator.nnz * out + columns * width * out
 
 
 #: Makes a layer with input and output width that is called as ``layer(x, edge_index)``.
@@ -208,7 +202,7 @@ class ConvBackbone(Backbone):
         given: ConvInput = channel.first
         if not len(channel.sources):
             return self._nobody(given.edges, layer)
-        return _kept(self._checked(layer(given.x, given.edges), given.x), given.keep)
+        return _kept(self._check(layer(given.x, given.edges), given.x), given.keep)
 
     def second(self, layer: Any, channel: Channel, hidden: torch.Tensor) -> torch.Tensor:
         """The layer on hidden features; rows that the channel has none for are zero."""
@@ -218,9 +212,9 @@ class ConvBackbone(Backbone):
         if given.gather is not None:
             padded = torch.cat([hidden, hidden.new_zeros(1, hidden.shape[1])])
             hidden = padded.index_select(0, given.gather)
-        return _kept(self._checked(layer(hidden, given.edges), hidden), given.keep)
+        return _kept(self._check(layer(hidden, given.edges), hidden), given.keep)
 
-    def _checked(self, output: Any, given: torch.Tensor | None) -> torch.Tensor:
+    def _check(self, output: Any, given: torch.Tensor | None) -> torch.Tensor:
         wanted = [0 if given is None else len(given), self.hidden]
         if not isinstance(output, torch.Tensor) or list(output.shape) != wanted:
             is_tensor = isinstance(output, torch.Tensor)
@@ -236,7 +230,7 @@ class ConvBackbone(Backbone):
         dtype = next((p.dtype for p in layer.parameters()), torch.get_default_dtype())
         return torch.zeros(0, self.hidden, device=edges.device, dtype=dtype)
 
-    def restricted(self, channel: Channel, places: torch.Tensor) -> ConvInput:
+    def restrict(self, channel: Channel, places: torch.Tensor) -> ConvInput:
         """The same input; fewer rows of the output count."""
         given: ConvInput = channel.second
         return replace(given, keep=places if given.keep is None else given.keep[places])
@@ -256,21 +250,22 @@ class ConvChannels:
         inside[rows] = True
         from_group, into_group = inside[self.edges[0]], inside[self.edges[1]]
         if mode == "renormalised":
-            first = ConvInput(self._looped(into_group), self.inputs.x)
-            return Channel(everyone, everyone, first, ConvInput(self._looped(from_group)))
+            first = ConvInput(self._keep(into_group), self.inputs.x)
+            return Channel(everyone, everyone, first, ConvInput(self._keep(from_group)))
         first = self._into(into_group, inside, rows)
         if mode == "source":
             gather = torch.full_like(everyone, len(rows))  # the row of zeros
             gather[rows] = torch.arange(len(rows), device=rows.device)
-            second = ConvInput(self._looped(from_group), gather=gather)
+            second = ConvInput(self._keep(from_group), gather=gather)
             return Channel(rows, everyone, first, second)
-        raw = Term(self.inputs.features if len(rows) == len(everyone) else self._raw(rows))
+        features = self.inputs.features
+        raw = Term(features if len(rows) == len(everyone) else select_rows(features, rows))
         if mode == "target-only":
             place = torch.empty_like(ordered)
             place[ordered] = everyone
-            second = ConvInput(self._looped(into_group), gather=place, keep=rows)
+            second = ConvInput(self._keep(into_group), gather=place, keep=rows)
             return Channel(rows, rows, first, second, raw)
-        within = self._relabelled(from_group & into_group, rows)
+        within = self._relabel(from_group & into_group, rows)
         return Channel(rows, rows, first, ConvInput(within), raw)
 
     def _into(self, into: torch.Tensor, inside: torch.Tensor, rows: torch.Tensor) -> ConvInput:
@@ -278,31 +273,26 @@ class ConvChannels:
         taking_part = inside.clone()
         taking_part[self.edges[0][into]] = True
         if 2 * int(taking_part.sum()) > len(taking_part):  # not worth a copy of their features
-            return ConvInput(self._looped(into), self.inputs.x, keep=rows)
+            return ConvInput(self._keep(into), self.inputs.x, keep=rows)
         nodes = torch.nonzero(taking_part).flatten()
         keep = torch.cumsum(taking_part, 0).index_select(0, rows) - 1
         x = self.inputs.x.index_select(0, nodes)
-        return ConvInput(self._relabelled(into, nodes), x, keep=keep)
+        return ConvInput(self._relabel(into, nodes), x, keep=keep)
 
-    def _relabelled(self, kept: torch.Tensor, nodes: torch.Tensor) -> torch.Tensor:
+    def _relabel(self, kept: torch.Tensor, nodes: torch.Tensor) -> torch.Tensor:
         """The kept edges, with nodes numbered by their place among the given ones."""
         place = torch.full_like(self.inputs.everyone, -1)
         place[nodes] = torch.arange(len(nodes), device=nodes.device)
-        return self._with_loops(place[self.edges[:, kept]], len(nodes))
+        return self._add_loops(place[self.edges[:, kept]], len(nodes))
 
-    def _looped(self, kept: torch.Tensor) -> torch.Tensor:
-        return self._with_loops(self.edges[:, kept], self.inputs.num_nodes)
+    def _keep(self, kept: torch.Tensor) -> torch.Tensor:
+        return self._add_loops(self.edges[:, kept], self.inputs.num_nodes)
 
-    def _with_loops(self, edges: torch.Tensor, num_nodes: int) -> torch.Tensor:
+    def _add_loops(self, edges: torch.Tensor, num_nodes: int) -> torch.Tensor:
         if not self.self_loops:
             return edges
         loops = torch.arange(num_nodes, device=edges.device).expand(2, -1)
         return torch.cat([edges, loops], dim=1)
-
-    def _raw(self, rows: torch.Tensor) -> Any:
-        from ncgnn.nn.inputs import select_rows
-
-        return select_rows(self.inputs.features, rows)
 
 
 def _kept(output: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:

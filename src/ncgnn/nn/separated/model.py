@@ -10,9 +10,8 @@ from torch import nn
 
 from ncgnn.errors import InputError
 from ncgnn.nn.base import Model, ModelOptions, Rate, Width, checked
-from ncgnn.nn.functional import at, mixed_relu_dropout, relu_dropout
-from ncgnn.nn.grouping import GroupingRule, Guidance, ThresholdKind, checked_guidance
-from ncgnn.nn.inputs import checked_group
+from ncgnn.nn.functional import at, mix_relu_dropout, relu_dropout
+from ncgnn.nn.grouping import GroupingRule, Guidance, ThresholdKind, find_guidance
 from ncgnn.nn.layers import SharedProducts, product
 from ncgnn.nn.separated.backbones import (
     Attention,
@@ -21,14 +20,14 @@ from ncgnn.nn.separated.backbones import (
     LinearBackbone,
     SumConvolution,
 )
-from ncgnn.nn.separated.channels import Prepared, Separation
+from ncgnn.nn.separated.channels import Layouts, Separation
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
     from ncgnn.nn.inputs import GraphInputs
     from ncgnn.nn.layers import Term
     from ncgnn.nn.separated.backbones import Backbone, LayerConstructor
-    from ncgnn.nn.separated.channels import Layout
+    from ncgnn.nn.separated.channels import Channel
 
 BackboneName = Literal["gcn", "sage"]
 
@@ -45,11 +44,11 @@ class SeparatedOptions(ModelOptions):
     readout_dropout: Rate = 0.5
     """Rate before the last linear layer."""
     self_loops: bool = True
-    """Whether every node is its own neighbour too."""
+    """Whether every node is its own neighbor too."""
     activation: bool = False
     """Whether ReLU follows the second layer."""
     hops: Annotated[int, Field(ge=1)] = 1
-    """Size k of the neighbourhood in which NC is counted."""
+    """Size k of the neighborhood in which NC is counted."""
     threshold: tuple[Annotated[float, Field(ge=0, le=1)], ...] = (0.5,)
     """NC above it is high; several ascending ones make more groups."""
     threshold_kind: ThresholdKind = "value"
@@ -62,7 +61,7 @@ class SeparatedOptions(ModelOptions):
     @field_validator("guidance")
     @classmethod
     def _check_guidance(cls, guidance: Guidance) -> Guidance:
-        return checked_guidance(guidance)
+        return find_guidance(guidance)
 
     @field_validator("threshold", "dropout", mode="before")
     @classmethod
@@ -95,7 +94,7 @@ class SeparatedGNN(Model):
 
     Every group s of nodes has a channel with its own weights and dropout rate. With
     :math:`P^s_1, P^s_2` the operators that the separation mode allows (see
-    :mod:`ncgnn.nn._channels`),
+    :mod:`ncgnn.nn.separated.channels`),
 
     .. math::
 
@@ -134,6 +133,7 @@ class SeparatedGNN(Model):
         self.rule, hidden = chosen.rule, chosen.hidden
         self.separation: Separation = chosen.separation
         self.dropout, self.readout_dropout = chosen.dropout, chosen.readout_dropout
+        self.num_groups = len(chosen.dropout)
         self.activation = chosen.activation
         self.backbone = _backbone(backbone or type(self).layer, chosen.self_loops)
         channels = 1 if self.separation == "none" else self.num_groups
@@ -146,12 +146,7 @@ class SeparatedGNN(Model):
         self.readout = nn.Linear(hidden, num_classes)
         nn.init.xavier_uniform_(self.raw, gain=nn.init.calculate_gain("relu"))
         self._products = SharedProducts()
-        self._prepared = Prepared(self.backbone, self.separation, channels)
-
-    @property
-    def num_groups(self) -> int:
-        """Number of groups of nodes."""
-        return len(self.dropout)
+        self._layouts = Layouts(self.backbone, self.separation, self.num_groups)
 
     @property
     def channel_alpha(self) -> torch.Tensor:
@@ -166,75 +161,36 @@ class SeparatedGNN(Model):
         nodes: torch.Tensor | None,
     ) -> torch.Tensor:
         """Logits of the given nodes, None = all; the second layer computes no other rows."""
-        with torch.inference_mode(False):  # what is kept serves later training too
-            layout = self._prepared.layout(
-                inputs, checked_group(inputs, group, self.num_groups), nodes
+        layout = self._layouts.find(inputs, group, nodes)
+        channels, alpha = layout.channels, self.channel_alpha
+        pool: torch.Tensor | None = None
+        if layout.pooled:
+            pool = torch.cat([self._hidden(s, channel, key) for s, channel in enumerate(channels)])
+        # One channel after another: without gradients its H_1 is freed before the next one's.
+        passed = [
+            self.backbone.second(
+                self.second[s], channel, self._hidden(s, channel, key) if pool is None else pool
             )
-        passed = self._passed(layout, key)
+            for s, channel in enumerate(channels)
+        ]
         if self.activation:
             passed = [torch.relu(rows) for rows in passed]
-        if layout.disjoint:
-            return self._read_disjoint(layout, passed, key)
-        return self._read_added(layout, passed, key)
-
-    @torch.no_grad()
-    def compute_hidden(
-        self, inputs: GraphInputs, group: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """ReLU(P_1 X W_1) of every node, by the channel of its own group [n, hidden]."""
-        layout = self._prepared.layout(inputs, checked_group(inputs, group, self.num_groups))
-        result = self.raw.new_empty(inputs.num_nodes, self.raw.shape[1])
-        for s, channel in enumerate(layout.channels):
-            own = layout.group.index_select(0, channel.sources) == s
-            result[channel.sources[own]] = self._hidden(layout, s, None)[own]
-        return result
-
-    def share_products(self, active: bool) -> None:
-        """Let neighbouring passes share products of weights; see :class:`SharedProducts`."""
-        self._products.active = active
-
-    def _passed(self, layout: Layout, key: DropoutKey | None) -> list[torch.Tensor]:
-        """H_2 of every channel."""
-        if layout.pooled:
-            pool = torch.cat([self._hidden(layout, s, key) for s in range(len(layout.channels))])
-            return [self._second(layout, s, pool) for s in range(len(layout.channels))]
-        # One channel after another: without gradients its H_1 is freed before the next one's.
-        return [
-            self._second(layout, s, self._hidden(layout, s, key))
-            for s in range(len(layout.channels))
-        ]
-
-    def _hidden(self, layout: Layout, s: int, key: DropoutKey | None) -> torch.Tensor:
-        """H_1 of a channel."""
-        channel = layout.channels[s]
-        before = self.backbone.first(self.first[s], channel, self._products, f"first.{s}")
-        return relu_dropout(before, self.dropout[s], at(key, s), channel.sources)
-
-    def _second(self, layout: Layout, s: int, hidden: torch.Tensor) -> torch.Tensor:
-        return self.backbone.second(self.second[s], layout.channels[s], hidden)
-
-    def _read_disjoint(
-        self, layout: Layout, passed: list[torch.Tensor], key: DropoutKey | None
-    ) -> torch.Tensor:
-        """Every node belongs to one channel: mix and read group by group, then reorder."""
-        alpha = self.channel_alpha
+        if not layout.disjoint:  # nodes receive from several channels
+            raw = product(cast("Term", layout.raw), self.raw)
+            own = (1 - alpha).index_select(0, layout.group)[:, None]
+            weights = torch.cat([own, alpha.expand(len(own), -1)], dim=1)
+            return self._read([raw, *passed], weights, channels[0].targets, key)
         logits: list[torch.Tensor] = []
-        for s, channel in enumerate(layout.channels):
+        for s, channel in enumerate(channels):
             raw = product(cast("Term", channel.raw), self.raw)
             weights = torch.stack([1 - alpha[s], alpha[s]]).expand(len(raw), 2)
             logits.append(self._read([raw, passed[s]], weights, channel.targets, key))
-        position = cast("torch.Tensor", layout.position)
-        return torch.cat(logits).index_select(0, position)
+        return torch.cat(logits).index_select(0, cast("torch.Tensor", layout.position))
 
-    def _read_added(
-        self, layout: Layout, passed: list[torch.Tensor], key: DropoutKey | None
-    ) -> torch.Tensor:
-        """Nodes receive from several channels: add them up."""
-        raw = product(cast("Term", layout.raw), self.raw)
-        alpha = self.channel_alpha
-        own = (1 - alpha).index_select(0, layout.group)[:, None]
-        weights = torch.cat([own, alpha.expand(len(own), -1)], dim=1)
-        return self._read([raw, *passed], weights, layout.channels[0].targets, key)
+    def _hidden(self, s: int, channel: Channel, key: DropoutKey | None) -> torch.Tensor:
+        """H_1 of a channel."""
+        before = self.backbone.first(self.first[s], channel, self._products, f"first.{s}")
+        return relu_dropout(before, self.dropout[s], at(key, s), channel.sources)
 
     def _read(
         self,
@@ -243,8 +199,25 @@ class SeparatedGNN(Model):
         nodes: torch.Tensor,
         key: DropoutKey | None,
     ) -> torch.Tensor:
+        """Logits of a weighted sum of raw features and what channels passed on."""
         place, rate = at(key, self.num_groups), self.readout_dropout
-        return self.readout(mixed_relu_dropout(parts, weights, rate, place, nodes))
+        return self.readout(mix_relu_dropout(parts, weights, rate, place, nodes))
+
+    @torch.no_grad()
+    def compute_hidden(
+        self, inputs: GraphInputs, group: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """ReLU(P_1 X W_1) of every node, by the channel of its own group [n, hidden]."""
+        layout = self._layouts.find(inputs, group)
+        result = self.raw.new_empty(inputs.num_nodes, self.raw.shape[1])
+        for s, channel in enumerate(layout.channels):
+            own = layout.group.index_select(0, channel.sources) == s
+            result[channel.sources[own]] = self._hidden(s, channel, None)[own]
+        return result
+
+    def share_products(self, active: bool) -> None:
+        """Let neighboring passes share products of weights; see :class:`SharedProducts`."""
+        self._products.active = active
 
 
 def _backbone(backbone: BackboneName | LayerConstructor, self_loops: bool) -> Backbone:

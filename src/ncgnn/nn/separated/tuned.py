@@ -1,11 +1,8 @@
-"""Separated learning on the tuned classic backbone: residuals, normalisation and depth.
-
-A graph whose nodes stand in the order of their groups, so that groups are slices.
-"""
+"""Separated learning on the tuned classic backbone: residuals, normalization and depth."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 import torch
 from pydantic import Field, model_validator
@@ -14,125 +11,17 @@ from torch import nn
 from ncgnn.nn.base import Model, Rate, Width, checked
 from ncgnn.nn.baselines.tuned import Norm, make_norm
 from ncgnn.nn.functional import at, relu_dropout
-from ncgnn.nn.inputs import checked_group, checked_nodes, select_rows
-from ncgnn.nn.layers import Term, product
+from ncgnn.nn.inputs import as_nodes
+from ncgnn.nn.layers import product
+from ncgnn.nn.separated.backbones import LinearBackbone
+from ncgnn.nn.separated.channels import Layouts
 from ncgnn.nn.separated.model import SeparatedOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ncgnn.nn.functional import DropoutKey
     from ncgnn.nn.inputs import GraphInputs
-    from ncgnn.nn.separated.channels import Separation
-    from ncgnn.sparse import ConstantSparse
-
-#: The rows of every group.
-Rows: TypeAlias = "list[torch.Tensor]"
-Weights: TypeAlias = "Sequence[torch.Tensor]"
-
-
-class GroupedGraph:
-    """The messages that groups of nodes may receive.
-
-    Args:
-        inputs: The graph.
-        group: Group of every node.
-        num_groups: Number of groups, also empty ones.
-        operator: S = norm(A).
-        strict: Whether messages pass within groups only, after the first layer.
-    """
-
-    def __init__(
-        self,
-        inputs: GraphInputs,
-        group: torch.Tensor,
-        num_groups: int,
-        operator: ConstantSparse,
-        *,
-        strict: bool,
-    ) -> None:
-        self.group, self._strict = group, strict
-        self.members = [torch.nonzero(group == s).flatten() for s in range(num_groups)]
-        ordered = torch.cat(self.members)
-        self.position = torch.empty_like(ordered)
-        self.position[ordered] = inputs.everyone
-        self._operators = [
-            operator.block(rows, rows if strict else ordered) for rows in self.members
-        ]
-        self._own = [Term(select_rows(inputs.features, rows)) for rows in self.members]
-        passed = inputs.propagated(operator, uses=num_groups)
-        self._passed = [
-            Term(inputs.features, operator.rows(rows))
-            if passed is None
-            else Term(select_rows(passed, rows))
-            for rows in self.members
-        ]
-
-    def split(self, rows: torch.Tensor) -> Rows:
-        """Rows of all nodes in the order of their groups, as one part per group."""
-        return list(rows.split([len(members) for members in self.members]))
-
-    def features_times(self, weights: Weights) -> Rows:
-        """X·W_s for the nodes of every group s."""
-        return [product(term, weight) for term, weight in zip(self._own, weights, strict=True)]
-
-    def messages_of_features(self, weights: Weights) -> Rows:
-        """M_s·S·X·W_s."""
-        return [product(term, weight) for term, weight in zip(self._passed, weights, strict=True)]
-
-    def messages(self, rows: Rows, weights: Weights) -> Rows:
-        """M_s·S·M_s·H·W_s where groups are kept apart, and M_s·S·H·W_s otherwise."""
-        sources = rows if self._strict else [torch.cat(rows)] * len(rows)
-        return [
-            (operator @ source) @ weight
-            for operator, source, weight in zip(self._operators, sources, weights, strict=True)
-        ]
-
-
-class Ordered:
-    """The latest graph and grouping of a model, rebuilt only when one of them changes.
-
-    Args:
-        separation: ``strict``, ``target-only`` or ``none``.
-        num_groups: Number of groups.
-        self_loops: Whether every node is its own neighbour too.
-        mean: Whether S is the mean over neighbours, and not D^-½ A D^-½.
-    """
-
-    def __init__(
-        self, separation: Separation, num_groups: int, *, self_loops: bool, mean: bool
-    ) -> None:
-        self._separation: Separation = separation
-        self._num_groups, self._self_loops, self._mean = num_groups, self_loops, mean
-        self._inputs: GraphInputs | None = None
-        self._graph: GroupedGraph | None = None
-
-    def graph(self, inputs: GraphInputs, group: torch.Tensor) -> GroupedGraph:
-        """The graph in the order of its groups."""
-        if self._separation == "none":
-            group = torch.zeros_like(group)
-        known = self._graph
-        if inputs is self._inputs and known is not None and torch.equal(known.group, group):
-            return known
-        self._graph = None  # free the memory before the new one is made
-        make = inputs.mean_operator if self._mean else inputs.gcn_operator
-        operator = make(self_loops=self._self_loops, undirected=True)
-        strict = self._separation == "strict"
-        self._graph = GroupedGraph(inputs, group.clone(), self._num_groups, operator, strict=strict)
-        self._inputs = inputs
-        return self._graph
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Ordered:
-        return self._anew()
-
-    def _anew(self) -> Ordered:
-        return Ordered(
-            self._separation, self._num_groups, self_loops=self._self_loops, mean=self._mean
-        )
-
-    def __getstate__(self) -> dict[str, object]:
-        """A copy in another process makes its own."""
-        return vars(self._anew())
+    from ncgnn.nn.layers import Term
+    from ncgnn.nn.separated.channels import Layout
 
 
 class SeparatedTunedOptions(SeparatedOptions):
@@ -153,7 +42,7 @@ class SeparatedTunedOptions(SeparatedOptions):
     layers: Annotated[int, Field(ge=1)] = 3
     """Number of convolutions."""
     norm: Norm = "layer"
-    """Normalisation before the activation, shared by the groups: ``layer``, ``batch`` or ``none``.
+    """Normalization before the activation, shared by the groups: ``layer``, ``batch`` or ``none``.
     """
     residual: bool = True
     """Whether every layer adds a linear map of its input."""
@@ -181,7 +70,7 @@ class SeparatedTunedOptions(SeparatedOptions):
 class SeparatedTunedGNN(Model):
     r"""A deep message-passing model whose weights and messages are separated by groups of nodes.
 
-    Every group s has weights in every layer, and normalisation is shared. For the rows of group s,
+    Every group s has weights in every layer, and normalization is shared. For the rows of group s,
     with S = norm(A) of the undirected graph,
 
     .. math::
@@ -208,7 +97,7 @@ class SeparatedTunedGNN(Model):
     paper = "Ours, after arXiv:2306.02285 and arXiv:2406.08993"
     edges = "both"
     Options = SeparatedTunedOptions
-    #: Whether a node's own row has weights of its own beside the mean of its neighbours.
+    #: Whether a node's own row has weights of its own beside the mean of its neighbors.
     has_own: bool = False
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -216,6 +105,7 @@ class SeparatedTunedGNN(Model):
         chosen = checked(self.Options, options)
         self.rule, self.dropout = chosen.rule, chosen.dropout
         self.readout_dropout = chosen.readout_dropout
+        self.num_groups = len(chosen.dropout)
         groups = self._channels = 1 if chosen.separation == "none" else len(chosen.dropout)
         widths = [num_features, *[chosen.hidden] * (chosen.layers - 1)]
         terms = 1 + self.has_own + chosen.residual
@@ -228,14 +118,10 @@ class SeparatedTunedGNN(Model):
         if self.raw is not None:
             nn.init.xavier_uniform_(self.raw, gain=nn.init.calculate_gain("relu"))
         self.readout = nn.Linear(chosen.hidden, num_classes)
-        self._ordered = Ordered(
-            chosen.separation, groups, self_loops=chosen.self_loops, mean=self.has_own
+        backbone = LinearBackbone(
+            "undirected-mean" if self.has_own else "undirected-gcn", chosen.self_loops
         )
-
-    @property
-    def num_groups(self) -> int:
-        """Number of groups of nodes."""
-        return len(self.dropout)
+        self._layouts = Layouts(backbone, chosen.separation, self.num_groups)
 
     @property
     def channel_alpha(self) -> torch.Tensor:
@@ -252,36 +138,32 @@ class SeparatedTunedGNN(Model):
         nodes: torch.Tensor | None,
     ) -> torch.Tensor:
         """Logits of the given nodes, None = all."""
-        with torch.inference_mode(False):  # what is kept serves later training too
-            graph = self._ordered.graph(inputs, checked_group(inputs, group, self.num_groups))
-        rows: Rows | None = None
+        layout = self._layouts.find(inputs, group)
+        sizes = [len(channel.targets) for channel in layout.channels]
+        rows: list[torch.Tensor] | None = None
         for place, layer in enumerate(self.layers):
-            total = layer(graph, rows)
             rows = [
-                relu_dropout(part, rate, at(key, place), members)
-                for part, rate, members in zip(
-                    graph.split(total), self.dropout, graph.members, strict=False
+                relu_dropout(part, rate, at(key, place), channel.targets)
+                for part, rate, channel in zip(
+                    layer(layout, rows).split(sizes), self.dropout, layout.channels, strict=False
                 )
             ]
-        logits = self._read(graph, cast("Rows", rows), key)
-        wanted = graph.position
+        wanted = cast("torch.Tensor", layout.position)
         if nodes is not None:
-            wanted = wanted.index_select(0, checked_nodes(nodes, inputs.everyone))
-        return logits.index_select(0, wanted)
+            wanted = wanted.index_select(0, as_nodes(nodes, inputs.everyone))
+        return self._read(layout, rows or [], key).index_select(0, wanted)
 
-    def _read(self, graph: GroupedGraph, rows: Rows, key: DropoutKey | None) -> torch.Tensor:
+    def _read(
+        self, layout: Layout, rows: list[torch.Tensor], key: DropoutKey | None
+    ) -> torch.Tensor:
         """Logits of all nodes, in the order of their groups."""
         if self.raw is None:
             return self.readout(torch.cat(rows))
         alpha, place = self.channel_alpha, at(key, len(self.layers))
-        mixed = [
-            relu_dropout(
-                alpha[s] * part + (1 - alpha[s]) * raw, self.readout_dropout, place, members
-            )
-            for s, (part, raw, members) in enumerate(
-                zip(rows, graph.features_times([self.raw] * len(rows)), graph.members, strict=True)
-            )
-        ]
+        mixed: list[torch.Tensor] = []
+        for s, (part, channel) in enumerate(zip(rows, layout.channels, strict=True)):
+            total = alpha[s] * part + (1 - alpha[s]) * product(cast("Term", channel.raw), self.raw)
+            mixed.append(relu_dropout(total, self.readout_dropout, place, channel.targets))
         return self.readout(torch.cat(mixed))
 
 
@@ -296,14 +178,14 @@ class NCTunedSAGE(SeparatedTunedGNN):
 
 
 class _GroupedLayer(nn.Module):
-    """norm(Σ_t P_t·h·W_t + b) with weights for every group and one normalisation.
+    """norm(Σ_t P_t·h·W_t + b) with weights for every group and one normalization.
 
     Args:
         width: Number of columns of h.
         hidden: Number of columns of the result.
         groups: Number of groups.
         terms: Number of weight matrices per group: of messages, of a node's own row, of a residual.
-        norm: Which normalisation.
+        norm: Which normalization.
         deviation: Factor of the groups' deviations from common weights; None: there are none.
     """
 
@@ -325,25 +207,25 @@ class _GroupedLayer(nn.Module):
             for parameter in self.groups.parameters():
                 nn.init.zeros_(parameter)
 
-    def forward(self, graph: GroupedGraph, rows: Rows | None) -> torch.Tensor:
+    def forward(self, layout: Layout, rows: list[torch.Tensor] | None) -> torch.Tensor:
         """[n, hidden] in the order of the groups, before the activation; None: the features."""
-        weights = [self._in_force(cast("_Weights", group)) for group in self.groups]
-        message = [one[0] for one in weights]
-        if rows is None:
-            parts = graph.messages_of_features(message)
-        else:
-            parts = graph.messages(rows, message)
-        parts = [part + one[1] for part, one in zip(parts, weights, strict=True)]
-        for place in range(2, len(weights[0])):
-            own = [one[place] for one in weights]
+        pool = torch.cat(rows) if rows is not None and layout.pooled else None
+        parts: list[torch.Tensor] = []
+        for s, channel in enumerate(layout.channels):
+            message, bias, *own = self._combine(cast("_Weights", self.groups[s]))
             if rows is None:
-                more = graph.features_times(own)
+                raw = cast("Term", channel.raw)
+                total = product(channel.first[0], message) + bias
+                more = [product(raw, weight) for weight in own]
             else:
-                more = [part @ weight for part, weight in zip(rows, own, strict=True)]
-            parts = [part + extra for part, extra in zip(parts, more, strict=True)]
+                total = (channel.second[0] @ (rows[s] if pool is None else pool)) @ message + bias
+                more = [rows[s] @ weight for weight in own]
+            for extra in more:
+                total = total + extra
+            parts.append(total)
         return self.norm(torch.cat(parts))
 
-    def _in_force(self, group: _Weights) -> list[torch.Tensor]:
+    def _combine(self, group: _Weights) -> list[torch.Tensor]:
         """Weights of messages, bias and weights of own rows of a group."""
         if self.common is None or self.deviation is None:
             return group.all
