@@ -47,5 +47,5 @@ def test_splits_without_what_training_needs():
     check_trainable(graph, split_of(train=known, val=np.arange(20, 25), test=none))
     with pytest.raises(InputError, match="the split lacks them"):
         check_trainable(graph, split_of(train=known, val=none, test=none))
-    with pytest.raises(InputError, match="unlabelled"):
+    with pytest.raises(InputError, match="unlabeled"):
         check_trainable(graph, split_of(train=known, val=np.arange(20, 25), test=np.arange(2)))
