@@ -17,7 +17,8 @@ from ncgnn.paper.targets import targets
 from ncgnn.report import results_tables
 
 SEVERAL = "mlp,gcn,sage,gat,h2gcn,gprgnn,fagcn,ncgcn"
-SMALL = ["--set", "epochs=4", "--set", "hidden=8"]
+SMALL = ["--set", "epochs=2", "--set", "hidden=4"]
+quick = pytest.mark.usefixtures("quick")
 
 
 def run(*arguments, code=0):
@@ -29,17 +30,7 @@ def run(*arguments, code=0):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    run(
-        "sweep",
-        "digits",
-        "--models",
-        "gcn,mlp",
-        "--seeds",
-        2,
-        *SMALL,
-        "--runs",
-        folder,
-    )
+    run("sweep", "digits", "--models", "gcn,mlp", "--seeds", 2, *SMALL, "--runs", folder)
     return folder
 
 
@@ -55,6 +46,7 @@ def test_a_sweep_is_done_once(runs):
     assert "runs to train: 0" in result.stderr
 
 
+@quick
 def test_a_sweep_with_another_metric_shows_it_beside_accuracy(tmp_path):
     command = ["sweep", "digits", "--models", "mlp", "--seeds", 2, "--metric", "macro_f1"]
     result = run(*command, *SMALL, "--runs", tmp_path)
@@ -76,10 +68,11 @@ def test_a_sweep_is_shown_before_it_is_trained(runs):
     result = run(*command, "--runs", runs, "--no-train", "--json")
     states = [shown["state"] for shown in json.loads(result.stdout)["runs"]]
     assert states == ["finished"] * 4 + ["missing"] * 2
-    assert "6 runs" in run(*command, "--runs", runs, "--no-train").stdout
+    assert "Runs: 6" in run(*command, "--runs", runs, "--no-train").stdout
     assert not list(runs.glob("*-sage-*"))
 
 
+@quick
 def test_what_was_found_best_makes_a_table(tmp_path):
     best = tmp_path / "best.toml"
     best.write_text('[data]\ndataset = "digits"\n[model]\nname = "gcn"\nhidden = 6\n')
@@ -93,6 +86,7 @@ def test_what_was_found_best_makes_a_table(tmp_path):
     assert "options of best.toml for gcn on digits" in (tmp_path / "out" / "table1.md").read_text()
 
 
+@quick
 def test_a_changed_graph_is_no_failure_to_try_again(tmp_path):
     path = tmp_path / "mine.npz"
     command = ["sweep", path, "--models", "mlp", *SMALL, "--runs", tmp_path / "runs"]
@@ -103,6 +97,7 @@ def test_a_changed_graph_is_no_failure_to_try_again(tmp_path):
     assert "has changed since" in result.stderr
 
 
+@quick
 def test_a_failed_run_ends_with_an_error_that_names_it(tmp_path):
     hopeless = ["--set", "learning_rate=1e35", "--set", "weight_decay=1.0"]
     command = ["digits", "--models", "mlp", *SMALL, *hopeless, "--runs", tmp_path]
@@ -112,6 +107,7 @@ def test_a_failed_run_ends_with_an_error_that_names_it(tmp_path):
     run("reproduce", "table1", *command, "--out", tmp_path / "out", code=1)
 
 
+@quick
 def test_a_configuration_file_is_heeded(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('[data]\ndataset = "digits"\nsplit = "paper"\n[model]\nname = "mlp"\n')
@@ -120,6 +116,7 @@ def test_a_configuration_file_is_heeded(tmp_path):
     assert (shown["model"], shown["split"]) == ("mlp", "paper")
 
 
+@quick
 def test_several_configuration_files_are_as_many_configurations(tmp_path):
     files = []
     for name in ("gcn", "mlp"):
@@ -140,8 +137,9 @@ def test_a_report_is_written_for_runs_of_a_sweep(runs):
 
 def test_a_damaged_run_does_not_keep_others_from_a_report(runs, tmp_path):
     copied = tmp_path / "runs"
-    shutil.copytree(runs, copied)
-    first, *others = sorted(copied.glob("digits-*"))
+    for path in sorted(runs.glob("digits-*"))[:2]:
+        shutil.copytree(path, copied / path.name)
+    first, *others = sorted(copied.iterdir())
     (first / "metrics.jsonl").write_text("cut")
     result = run("report", copied, code=1)
     assert result.stdout.split() == [str(path / "report.html") for path in others]
@@ -220,6 +218,7 @@ def test_results_can_be_filtered_and_stored(runs, tmp_path):
     assert "there are models gcn, mlp on digits, split stratified" in missed
 
 
+@quick
 def test_results_of_a_file_are_found_by_any_of_its_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run(
@@ -230,6 +229,7 @@ def test_results_of_a_file_are_found_by_any_of_its_names(tmp_path, monkeypatch):
         assert "mlp" in run("results", name).stdout
 
 
+@quick
 def test_a_table_is_made_once_and_then_only_printed(tmp_path):
     command = ["reproduce", "table1", "digits", "--models", "gcn,three-hops", *SMALL]
     command += ["--runs", tmp_path / "runs", "--out", tmp_path / "out"]
@@ -243,16 +243,18 @@ def test_a_table_is_made_once_and_then_only_printed(tmp_path):
     }
 
 
+@quick
 def test_a_table_as_json(tmp_path):
     command = ["reproduce", "table1", "digits", "--models", "gcn", *SMALL]
     result = run(*command, "--runs", tmp_path / "r", "--out", tmp_path / "out", "--json")
     shown = json.loads(result.stdout)
     assert shown["split"] == "paper"
     assert shown["data"]["rows"][0]["row"] == "gcn"
-    assert shown["settings"] == {"epochs": 4, "hidden": 8}
-    assert "With epochs=4, hidden=8." in (tmp_path / "out" / "table1.md").read_text()
+    assert shown["settings"] == {"epochs": 2, "hidden": 4}
+    assert "With epochs=2, hidden=4." in (tmp_path / "out" / "table1.md").read_text()
 
 
+@quick
 def test_without_training_what_is_missing_is_listed(tmp_path):
     command = ["reproduce", "table1", "digits", "--models", "gcn", *SMALL]
     command += ["--runs", tmp_path / "r", "--out", tmp_path / "out"]
@@ -265,6 +267,7 @@ def test_without_training_what_is_missing_is_listed(tmp_path):
     assert "digits-gcn-paper-s1" in result.stderr
 
 
+@quick
 def test_times_of_earlier_runs_are_told(tmp_path):
     command = ["reproduce", "efficiency", "digits", *SMALL]
     command += ["--runs", tmp_path / "r", "--out", tmp_path / "out"]
@@ -288,6 +291,7 @@ def test_all_targets_are_listed():
         assert name in shown
 
 
+@quick
 def test_results_are_silent_on_refused_runs_of_other_graphs_and_short_on_many(tmp_path):
     run("train", "digits", "--model", "gcn", *SMALL, "--runs", tmp_path)
     for name in "abcdefg":
@@ -302,6 +306,7 @@ def test_results_are_silent_on_refused_runs_of_other_graphs_and_short_on_many(tm
     assert "2 more are not shown" in every.stderr
 
 
+@quick
 def test_results_tell_of_unfinished_runs_that_were_asked_for(tmp_path):
     begun = [*SMALL, "--runs", tmp_path]
     for model in ("gcn", "mlp"):

@@ -16,7 +16,8 @@ import ncgnn
 from ncgnn.cli import app
 from ncgnn.training.folder import DONE, ERROR
 
-QUICK = ["--set", "hidden=16", "--set", "epochs=4", "--workers", 1]
+QUICK = ["--set", "hidden=8", "--set", "epochs=3", "--workers", 1]
+quick = pytest.mark.usefixtures("quick")
 
 
 def run(*arguments):
@@ -44,6 +45,7 @@ def test_a_device_that_is_not_there_is_said_before_any_trial(tmp_path):
     assert not list(tmp_path.glob("tune-*/journal.jsonl"))
 
 
+@quick
 def test_a_table_says_what_was_found(tuned):
     folder, _, result = tuned
     assert result.exit_code == 0, result.output
@@ -70,6 +72,7 @@ def test_a_table_says_what_was_found(tuned):
     assert "of the test nodes of the fresh splits were training or validation" in result.stderr
 
 
+@quick
 def test_the_same_command_again_only_prints(tuned):
     folder, command, _ = tuned
     (journal,) = folder.glob("runs/tune-*/journal.jsonl")
@@ -85,6 +88,7 @@ def test_the_same_command_again_only_prints(tuned):
     assert 0 < found["evaluation"]["test_nodes_seen_in_search"] < 1
 
 
+@quick
 def test_a_search_by_another_metric_names_it(tuned, tmp_path):
     _, command, _ = tuned
     others = ["--metric", "roc_auc", "--trials", 1, "--runs", tmp_path]
@@ -99,6 +103,7 @@ def test_a_search_by_another_metric_names_it(tuned, tmp_path):
     assert {"val_accuracy", "val_roc_auc", "test_roc_auc"} < found["evaluation"].keys()
 
 
+@quick
 def test_the_best_configuration_is_trained_as_it_is(tuned):
     folder, _, _ = tuned
     (best,) = folder.glob("runs/tune-*/best.toml")
@@ -107,6 +112,7 @@ def test_the_best_configuration_is_trained_as_it_is(tuned):
     assert result.stderr.count("found finished") == 2
 
 
+@quick
 def test_a_failed_run_is_tried_once_more_if_wanted(tuned, tmp_path):
     folder, command, _ = tuned
     first = next(folder.glob(f"runs/*/{DONE}")).parent

@@ -106,7 +106,7 @@ def test_details(common, datasets, scaled, words):
 def test_details_name_the_graphs_of_our_own_search_and_the_edges():
     presets = {"every_graph": {}, "datasets": [], "row_scaled": [], "searched": ["actor", "photo"]}
     text = shown(model_details(row(about="It.", presets=presets, options=option_facts(Odd))))
-    assert "values by our search, on paper splits of: actor, photo" in text
+    assert "values of our search, on paper splits of: actor, photo" in text
     assert "a node sees its incoming edges" in text
 
 

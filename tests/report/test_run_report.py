@@ -63,7 +63,7 @@ def test_report_states_what_was_run_and_the_scores(tmp_path: Path) -> None:
     page = words_of(made_folder(tmp_path))
     rows = rows_of(page)
     for row in (
-        ["Data set", "tiny (tiny & <odd>)"],
+        ["Dataset", "tiny (tiny & <odd>)"],
         ["Model", "ncgcn"],
         ["Split family", "stratified (drawn)"],
         ["Seed", "7"],
@@ -114,7 +114,7 @@ def test_report_shows_roc_auc_where_there_is_one(tmp_path: Path) -> None:
     ("unseen", "sentence"),
     [
         ([], "Every class of the graph occurs"),
-        ([4], "Never evaluated, for no validation or test node has it: class 4."),
+        ([4], "Never evaluated, as no validation or test node has it: class 4."),
         ([4, 11], "classes 4, 11."),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_run_without_result_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model", ["ncgcn", "gcn"])
 def test_report_of_a_trained_run_is_part_of_it(tmp_path: Path, model: str) -> None:
-    settings = {"model.hidden": 16, "training.epochs": 5}
+    settings = {"model.hidden": 4, "training.epochs": 3}
     config = make_config(dataset="digits", model=model, settings=settings)
     written: list[Path] = []
     run = train_run(
@@ -174,7 +174,7 @@ def test_report_of_a_trained_run_is_part_of_it(tmp_path: Path, model: str) -> No
     scores = run.result["scores"]["test"]
     wanted = [f"{100 * scores[key]:.2f}" for key in ("accuracy", "macro_f1", "balanced_accuracy")]
     assert any(row[0] == "test" and row[2:5] == wanted for row in rows)
-    assert ["model", "hidden", "16"] in rows
-    assert ["training", "epochs", "5"] in rows
+    assert ["model", "hidden", "4"] in rows
+    assert ["training", "epochs", "3"] in rows
     assert run.result["split_sha256"] in page
     assert (folder / "figures" / "interplay.png").is_file() == (model == "ncgcn")

@@ -9,7 +9,7 @@ import pytest
 
 from ncgnn._io import write_text
 from ncgnn.errors import InputError
-from ncgnn.report import EventWriter, write_events
+from ncgnn.report import EventWriter
 from ncgnn.training.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -96,8 +96,10 @@ def test_events_of_a_finished_run_leave_it_sound(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     history = [made_record(epoch) for epoch in range(3)]
     write_text(folder / "metrics.jsonl", "".join(json.dumps(one) + "\n" for one in history))
-    write_events(folder)
-    write_events(folder)
+    for _ in range(2):
+        with EventWriter(folder.path) as writer:
+            for record in history:
+                writer.write(record)
     assert read_back(folder.path)["loss/train"] == [(0, 2.0), (1, 3.0), (2, 4.0)]
     folder.mark_done()
     assert set(folder.read_json("done.json")["files"]) == {"metrics.jsonl"}

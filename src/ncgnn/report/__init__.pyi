@@ -19,7 +19,6 @@ from .run import EventWriter as EventWriter
 from .run import curves_figure as curves_figure
 from .run import groups_figure as groups_figure
 from .run import interplay_figure as interplay_figure
-from .run import write_events as write_events
 from .run import write_run_report as write_run_report
 from .style import BLACK as BLACK
 from .style import BLUE as BLUE

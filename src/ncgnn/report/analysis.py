@@ -1,4 +1,4 @@
-"""The analysis of a graph for people: tables, figures, an HTML report, and a table of all nodes."""
+"""The analysis of a graph as tables, figures, an HTML report, and a table of all nodes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from ncgnn._io import atomic_write, write_text
 from ncgnn.errors import InputError
@@ -34,10 +35,7 @@ def write_analysis(
 ) -> list[Path]:
     """Write summary, per-node table, figures and HTML report; returns the paths, report first.
 
-    Args:
-        analysis: What :func:`ncgnn.analyze` returned.
-        folder: Where to; made if it is missing, files of an earlier analysis are replaced.
-        table_format: Of the per-node table, ``"csv"`` or ``"parquet"``.
+    Files of an earlier analysis in the folder are replaced.
     """
     folder = Path(folder)
     nodes = write_columns(node_columns(analysis), folder / f"nodes.{table_format}", table_format)
@@ -46,19 +44,19 @@ def write_analysis(
             other.unlink()  # of an earlier analysis in the other format
     summary = folder / "summary.json"
     write_text(summary, json.dumps(analysis.to_json(), indent=2) + "\n")
-    pictures = [
-        *save_figure(distribution_figure(analysis), folder, "distribution"),
-        *save_figure(class_figure(analysis), folder, "classes"),
-    ]
+    distribution, classes = distribution_figure(analysis), class_figure(analysis)
     report = folder / "report.html"
-    write_text(report, html_report(analysis))
-    return [report, summary, nodes, *pictures]
+    write_text(report, _report(analysis, distribution, classes))
+    pictures = save_figure(distribution, folder, "distribution")
+    return [report, summary, nodes, *pictures, *save_figure(classes, folder, "classes")]
 
 
 def html_report(analysis: Analysis) -> str:
     """The whole report as one HTML file that needs nothing else, pictures included."""
-    figures = {"distribution": distribution_figure(analysis), "pairs": class_figure(analysis)}
-    pictures = {n: b64encode(picture(f, "png", dpi=130)).decode() for n, f in figures.items()}
+    return _report(analysis, distribution_figure(analysis), class_figure(analysis))
+
+
+def _report(analysis: Analysis, distribution: Figure, pairs: Figure) -> str:
     facts, means = analysis_tables(analysis)
     return render(
         "analysis.html",
@@ -68,7 +66,8 @@ def html_report(analysis: Analysis) -> str:
         means=means,
         classes=_class_table(analysis),
         nodes=_most_confused(analysis),
-        **pictures,
+        distribution=b64encode(picture(distribution, "png", dpi=130)).decode(),
+        pairs=b64encode(picture(pairs, "png", dpi=130)).decode(),
     )
 
 
@@ -119,7 +118,7 @@ def _facts(analysis: Analysis) -> list[tuple[str, str]]:
         ("Edges", f"{graph.num_edges:,} {kind}"),
         ("Features", f"{graph.num_features:,}"),
         ("Classes", f"{graph.num_classes:,}"),
-        ("Unlabelled nodes", f"{graph.num_unlabeled:,}"),
+        ("Unlabeled nodes", f"{graph.num_unlabeled:,}"),
         ("Nodes without incoming edges" if graph.is_directed else "Isolated nodes", f"{alone:,}"),
     ]
     if graph.num_self_loops:
@@ -179,7 +178,8 @@ def distribution_figure(analysis: Analysis) -> Figure:
     """
     with rc_context(STYLE):
         panels = len(analysis.hops)
-        figure = Figure(figsize=(1.2 + 3.4 * panels, 3.3), layout="constrained")
+        layout = ConstrainedLayoutEngine(wspace=0.06)  # the last tick of a panel needs room
+        figure = Figure(figsize=(1.2 + 3.4 * panels, 3.3), layout=layout)
         axes = figure.subplots(1, panels, sharey=True, squeeze=False)[0]
         heterophily = 1 - analysis.per_node["nh_closed"]
         for axis, hops in zip(axes, analysis.hops, strict=True):
@@ -227,7 +227,7 @@ def class_figure(analysis: Analysis) -> Figure:
         show_percent(bar.ax.yaxis)
         if count <= 40:
             names = [n if len(n) <= 18 else f"{n[:17]}…" for n in _class_names(analysis)]
-            axis.set_xticks(range(count), names, rotation=90)
+            axis.set_xticks(range(count), names, rotation=90 if max(map(len, names)) > 2 else 0)
             axis.set_yticks(range(count), names)
         if count <= 12:
             for (row, column), share in np.ndenumerate(shares):

@@ -1,4 +1,4 @@
-"""Models and their options as tables for the terminal."""
+"""Tables of models and of their options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MEMORY = "memory grows with"
 
 
 def model_tables(rows: Sequence[Fact]) -> list[Table]:
-    """The models there are, by family, and those that are known by their results alone."""
+    """The implemented models by family, and those of which only results are known."""
     made = [row for row in rows if row["implemented"]]
     lines: list[tuple[str, ...]] = []
     for family in dict.fromkeys(row["family"] for row in made):
@@ -112,16 +112,16 @@ def option_facts(kind: type[BaseModel]) -> list[Fact]:
 
 
 def _presets(presets: Mapping[str, Any]) -> str:
-    """Which parameters come without asking, a line for each kind."""
+    """The values that a model has without being told, a line for each kind."""
     common = [
         f"{option}={_value(value)}"
         for section in presets["every_graph"].values()
         for option, value in section.items()
     ]
     parts = {
-        "on every data set": common,
+        "on every dataset": common,
         "own values for": presets["datasets"],
-        "values by our search, on paper splits of": presets["searched"],
+        "values of our search, on paper splits of": presets["searched"],
         "features scaled by row for": presets["row_scaled"],
     }
     lines = [f"{words}: {', '.join(values)}" for words, values in parts.items() if values]
@@ -155,21 +155,14 @@ def _type(field: Mapping[str, Any], shared: Mapping[str, Any], *, many: bool = F
     if field.get("type") == "array":
         parts = field.get("prefixItems") or [field.get("items", {})]
         return f"list of {', '.join(_type(part, shared, many=True) for part in parts)}"
-    names = {
-        "integer": "whole number",
-        "boolean": "true or false",
-        "string": "text",
-        "null": "none",
-    }
+    names = {"integer": "whole number", "boolean": "true or false", "string": "text"}
+    names |= {"null": "none"}
     name = str(field.get("type", "anything"))
     name = names.get(name, name)
-    return f"{name}{'s' if many and name.endswith('number') else ''}{_range(field)}"
-
-
-def _range(field: Mapping[str, Any]) -> str:
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-    limits = [f"{sign} {field[name]:g}" for name, sign in signs.items() if name in field]
-    return f" {' and '.join(limits)}" if limits else ""
+    limits = [f"{sign} {field[key]:g}" for key, sign in signs.items() if key in field]
+    plural = "s" if many and name.endswith("number") else ""
+    return f"{name}{plural} {' and '.join(limits)}".rstrip()
 
 
 def _value(value: Any) -> str:

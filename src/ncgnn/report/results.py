@@ -1,4 +1,4 @@
-"""Finished runs for people and for other programs: results of sweeps, of `train`, of one run."""
+"""Tables of runs: planned ones, finished ones over seeds, a search, and one run evaluated again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncgnn.experiments import short_names
-from ncgnn.report.style import group_names, percent
+from ncgnn.report.style import PARTS, group_names, percent
 from ncgnn.report.tables import Marked, Table
 from ncgnn.training import METRICS, SCORE_NAMES, summary
 
@@ -24,7 +24,7 @@ _STATES = ("finished", "running", "interrupted", "damaged", "failed", "missing")
 
 
 def plan_table(planned: Sequence[Cell]) -> Table:
-    """The number of runs in every state, for every data set, split family and model."""
+    """The number of runs in every state, for every dataset, split family and model."""
     keys = [
         (run.config.data.dataset, run.config.data.split, run.config.model.name) for run in planned
     ]
@@ -36,10 +36,8 @@ def plan_table(planned: Sequence[Cell]) -> Table:
     ]
     total = Counter(run.state for run in planned)
     last = ("all", "", "", *(str(total[state]) for state in _STATES))
-    head = ("data set", "split", "model", *_STATES)
-    return Table(
-        "1 run" if len(planned) == 1 else f"{len(planned)} runs", head, (*rows, (), last), left=3
-    )
+    head = ("dataset", "split", "model", *_STATES)
+    return Table(f"Runs: {len(planned)}", head, (*rows, (), last), left=3)
 
 
 def results_tables(rows: Sequence[Row]) -> list[Table]:
@@ -51,23 +49,14 @@ def results_tables(rows: Sequence[Row]) -> list[Table]:
 def _family_table(split: str, rows: Sequence[Row]) -> Table:
     compared = any(row.difference for row in rows)
     others = [name for name in METRICS[1:] if name in {row.metric for row in rows}]
-    scores = _score_columns(others)
-    notes = [
-        "Mean ± sample standard deviation over seeds, percent. A model is named with the options "
-        "in which it differs from most of its runs on that data set."
-    ]
-    if others:
-        notes.append("Selected by: the validation score that is highest in a run's best epoch.")
-    if any(len(row.codes) > 1 for row in rows):
-        notes.append(
-            "‡ The runs were trained by different versions of this package, as far as is known."
-        )
-    if compared:
-        notes.append(
-            "p: paired t test over common seeds, corrected for overlapping splits; ° all seeds "
-            "share one split, so that it speaks of initialisations only; none where too little is "
-            "known of the splits. Of twenty such tests without any difference one has p < 0.05."
-        )
+    scores = {
+        "validation accuracy": ("val", "accuracy"),
+        "test accuracy": ("test", "accuracy"),
+        "test macro-F1": ("test", "macro_f1"),
+    }
+    for name in others:
+        scores[f"validation {SCORE_NAMES[name]}"] = ("val", name)
+        scores[f"test {SCORE_NAMES[name]}"] = ("test", name)
     lines: list[tuple[str, ...]] = []
     before, called = rows[0].dataset, short_names([row.dataset for row in rows])
     for row in rows:
@@ -83,44 +72,42 @@ def _family_table(split: str, rows: Sequence[Row]) -> Table:
             *([SCORE_NAMES[row.metric]] if others else []),
         )
         lines.append((*cells, _difference(row)) if compared else cells)
-    head = ("data set", "model", "seeds", *scores, "majority", "s per run")
+    notes = [
+        "Mean ± sample standard deviation over seeds, in percent. A model is named with the "
+        "options in which it differs from most of its runs on that dataset."
+    ]
+    if others:
+        notes.append("Selected by: the validation score that is highest in a run's best epoch.")
+    if any(len(row.codes) > 1 for row in rows):
+        notes.append("‡ The runs were trained by different versions of this package.")
+    if compared:
+        notes.append(
+            "Difference: of test accuracy, seed by seed. p: paired t test over common seeds, "
+            "corrected for overlapping splits; ° all seeds share one split, so that only the "
+            "initial weights vary; none where too little is known of the splits. Without any "
+            "difference, one such test in twenty has p < 0.05."
+        )
+    head = ("dataset", "model", "seeds", *scores, "majority class", "seconds")
     head += ("selected by",) if others else ()
-    head += ("accuracy difference" if others else "difference",) if compared else ()
+    head += ("difference",) if compared else ()
     return Table(f"Finished runs, {split} split", head, tuple(lines), tuple(notes), left=2)
-
-
-def _score_columns(others: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Part and score by head, where others than accuracy have selected best epochs too."""
-    accuracy = " accuracy" if others else ""  # alone it goes without saying
-    columns = {
-        f"validation{accuracy}": ("val", "accuracy"),
-        f"test{accuracy}": ("test", "accuracy"),
-        "test macro-F1": ("test", "macro_f1"),
-    }
-    for name in others:
-        columns[f"validation {SCORE_NAMES[name]}"] = ("val", name)
-        columns[f"test {SCORE_NAMES[name]}"] = ("test", name)
-    return columns
 
 
 def _difference(row: Row) -> str:
     found = row.difference
     if found is None:
         return ""
-    mark = "°" if found.over == "initialisations" else ""
     chance = ""
     if found.p_value is not None:
         value = "< 0.001" if found.p_value < 0.0005 else f"{found.p_value:.3f}"
-        chance = f"p {value}{mark}, "
+        chance = f"p {value}{'' if found.over in (None, 'splits') else '°'}, "
     return f"{round(100 * found.mean, 2) + 0.0:+.2f} ({chance}n {found.seeds})"
 
 
 def results_columns(rows: Sequence[Row]) -> dict[str, NDArray[Any]]:
-    """One line per row and one column per fact; what is unknown is NaN."""
-    plain = [_facts(row) for row in rows]
-    return {
-        name: np.array([facts[name] for facts in plain]) for name in (plain[0] if plain else ())
-    }
+    """One line per row and one column per fact, for programs; what is unknown is NaN."""
+    facts = [_facts(row) for row in rows]
+    return {name: np.array([one[name] for one in facts]) for name in (facts[0] if facts else ())}
 
 
 def _facts(row: Row) -> dict[str, Any]:
@@ -133,27 +120,29 @@ def _facts(row: Row) -> dict[str, Any]:
         "seeds": " ".join(str(seed) for seed in row.records),
         "n": len(row.records),
     }
-    for name, spread in (
-        ("val_accuracy", row.spread("val")),
-        ("test_accuracy", row.spread("test")),
-        ("test_macro_f1", row.spread("test", "macro_f1")),
-        ("val_score", row.spread("val", row.metric)),
-        ("test_score", row.spread("test", row.metric)),
-        ("majority_baseline", row.mean_of("majority_baseline")),
-        ("seconds", row.seconds),
-        ("epochs", row.mean_of("epochs")),
-    ):
-        facts[name] = _number(None if spread is None else spread.mean)
-        facts[f"{name}_std"] = _number(None if spread is None else spread.std)
+    spreads = {
+        "val_accuracy": row.spread("val"),
+        "test_accuracy": row.spread("test"),
+        "test_macro_f1": row.spread("test", "macro_f1"),
+        "val_score": row.spread("val", row.metric),
+        "test_score": row.spread("test", row.metric),
+        "majority_baseline": row.mean_of("majority_baseline"),
+        "seconds": row.seconds,
+        "epochs": row.mean_of("epochs"),
+    }
+    for name, spread in spreads.items():
+        facts[name] = _number(spread and spread.mean)
+        facts[f"{name}_std"] = _number(spread and spread.std)
     found = row.difference
-    facts["against"] = "" if found is None else found.against
-    facts["pairs"] = 0 if found is None else found.seeds
-    facts["difference"] = _number(None if found is None else found.mean)
-    facts["p_value"] = _number(None if found is None else found.p_value)
-    facts["p_value_over"] = "" if found is None else found.over or ""
-    facts["code_versions"] = len(row.codes)
-    facts["runs"] = " ".join(record.name for record in row.records.values())
-    return facts
+    return facts | {
+        "against": found.against if found else "",
+        "pairs": found.seeds if found else 0,
+        "difference": _number(found and found.mean),
+        "p_value": _number(found and found.p_value),
+        "p_value_over": (found and found.over) or "",
+        "code_versions": len(row.codes),
+        "runs": " ".join(record.name for record in row.records.values()),
+    }
 
 
 def _number(value: float | None) -> float:
@@ -172,9 +161,9 @@ def summary_table(results: Sequence[RunResult]) -> Table:
     ]
     notes: tuple[str, ...] = ()
     if over.majority_baseline is not None:
-        rows.append(("always the commonest test class", percent(over.majority_baseline)))
+        rows.append(("majority class of test", percent(over.majority_baseline)))
         if _no_better(over):
-            notes = ("On test nodes no better than always giving that answer.",)
+            notes = ("No better on test nodes than always answering their majority class.",)
     rows += [("epochs", _spread(over.epochs, ".0f")), ("seconds", _spread(over.seconds, ".1f"))]
     if over.never_evaluated:
         rows.append(("never evaluated", _classes(over.never_evaluated)))
@@ -185,32 +174,29 @@ def summary_table(results: Sequence[RunResult]) -> Table:
 def comparison_table(per_model: Sequence[Sequence[RunResult]]) -> Table:
     """One row per model, over the same seeds of the same split family."""
     config, overs = per_model[0][0].config, [summary(results) for results in per_model]
-    names = [results[0].config.model.name for results in per_model]
-    metric = overs[0].metric
-    other = () if metric == "accuracy" else (metric,)
-    tested = ("accuracy", "macro_f1", *(name for name in other if name != "macro_f1"))
-    best = max(range(len(overs)), key=lambda i: overs[i].val_score.mean)
+    names, metric = [results[0].config.model.name for results in per_model], overs[0].metric
+    validated = dict.fromkeys(("accuracy", metric))
+    tested = dict.fromkeys(("accuracy", "macro_f1", metric))
+    best = max(range(len(overs)), key=lambda place: overs[place].val_score.mean)
     rows: list[tuple[str | Marked, ...]] = []
-    for place, (name, over) in enumerate(zip(names, overs, strict=True)):
-        scores = [percent(over.val_score) for _ in other]
-        scores += [percent(over.test.get(name)) for name in tested]
-        costs = (_spread(over.epochs, ".0f"), _spread(over.seconds, ".1f"))
-        mark = "best" if place == best else ""
-        cells = (name, percent(over.val_accuracy), *scores, *costs)
-        rows.append(tuple(Marked(cell, mark) for cell in cells))
+    for place, (model, over) in enumerate(zip(names, overs, strict=True)):
+        cells = [model, percent(over.val_accuracy)]
+        cells += [percent(over.val_score)] if len(validated) > 1 else []
+        cells += [percent(over.test.get(name)) for name in tested]
+        cells += [_spread(over.epochs, ".0f"), _spread(over.seconds, ".1f")]
+        rows.append(tuple(Marked(cell, "best" if place == best else "") for cell in cells))
+    head = ("model", *(f"validation {SCORE_NAMES[name]}" for name in validated))
+    head += (*(f"test {SCORE_NAMES[name]}" for name in tested), "epochs", "seconds")
     baseline = overs[0].majority_baseline
     if baseline is not None:
-        rest = [""] * (len(tested) + 1)
-        rows.append(("majority class", "", *("" for _ in other), percent(baseline), *rest))
-    by = "" if not other else f" by {SCORE_NAMES[metric]}"
+        shown = {"model": "majority class", "test accuracy": percent(baseline)}
+        rows.append(tuple(shown.get(name, "") for name in head))
+    by = "" if metric == "accuracy" else f" by {SCORE_NAMES[metric]}"
     notes = [f"Best on validation{by}: {names[best]}."]
     if idle := [name for name, over in zip(names, overs, strict=True) if _no_better(over)]:
         notes.append(f"No better than the majority class: {', '.join(idle)}.")
     if overs[0].never_evaluated:
         notes.append(f"Never evaluated: {_classes(overs[0].never_evaluated)}.")
-    validated = ("validation accuracy", f"validation {SCORE_NAMES[metric]}")
-    head = ("model", *(validated if other else ("validation",)))
-    head += (*(f"test {SCORE_NAMES[name]}" for name in tested), "epochs", "seconds")
     title = f"{_graph(config)}, {config.data.split} split, {_seeds(overs[0].seeds)}"
     return Table(title, head, tuple(rows), tuple(notes))
 
@@ -239,7 +225,7 @@ def search_table(result: TuneResult) -> Table:
 
 
 def evaluation_tables(result: dict[str, Any], config: RunConfig) -> list[Table]:
-    """Scores of one run, and its accuracy where nodes are confused and where not."""
+    """Scores of one run, and its accuracy by NC and by NH of the test nodes."""
     parts = result["scores"]
     scores = [
         _score_row(
@@ -254,8 +240,8 @@ def evaluation_tables(result: dict[str, Any], config: RunConfig) -> list[Table]:
         for row in result.get(key, ())
     ]
     return [
-        Table(_model_on_graph(config), ("score", *parts), tuple(scores)),
-        Table("Accuracy", ("test nodes", "number", "accuracy"), tuple(groups)),
+        Table(_model_on_graph(config), ("score", *(PARTS[part] for part in parts)), tuple(scores)),
+        Table("Accuracy by group", ("test nodes", "number", "accuracy"), tuple(groups)),
     ]
 
 
@@ -286,7 +272,7 @@ def _model_on_graph(config: RunConfig) -> str:
 
 
 def _graph(config: RunConfig) -> str:
-    """The name of a data set, or of a file without its folders."""
+    """The name of a dataset, or of a file without its folders."""
     return config.data.dataset.replace("\\", "/").rsplit("/", 1)[-1]
 
 

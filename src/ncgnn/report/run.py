@@ -1,4 +1,4 @@
-"""A finished run for people: figures, a report as one HTML file, and events for TensorBoard."""
+"""A finished run as figures, as a report in one HTML file, and as events for TensorBoard."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from ncgnn.training import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -59,8 +59,7 @@ REPORT, FIGURES, DPI = "report.html", "figures", 150
 def write_run_report(folder: RunFolder) -> list[Path]:
     """Write ``report.html`` and the figures as PNG and SVG; returns the paths, report first.
 
-    The run's result must be written already; whether the run is marked as done does not matter.
-    Every picture is drawn once: the report holds the bytes of the PNG files.
+    The run's result must be written; it need not be marked as done.
     """
     run = RunFacts.read(folder)
     pictures: dict[str, bytes] = {}
@@ -80,23 +79,14 @@ def write_run_report(folder: RunFolder) -> list[Path]:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What the files of a run hold, but for weights and the completion marker.
+    """What the files of a run hold, except for its weights."""
 
-    Attributes:
-        config: The tables of ``config.toml``.
-        environment: Of ``environment.json``.
-        split: Of ``split.json``.
-        history: One record per epoch.
-        result: Of ``result.json``.
-        timing: Of ``timing.json``.
-    """
-
-    config: Mapping[str, Any]
-    environment: Mapping[str, Any]
-    split: Mapping[str, Any]
-    history: Sequence[Mapping[str, Any]]
-    result: Mapping[str, Any]
-    timing: Mapping[str, Any]
+    config: Record
+    environment: Record
+    split: Record
+    history: Sequence[Record]
+    result: Record
+    timing: Record
 
     @classmethod
     def read(cls, folder: RunFolder) -> RunFacts:
@@ -112,7 +102,7 @@ class RunFacts:
 
 
 def run_page(run: RunFacts, pictures: Mapping[str, bytes]) -> str:
-    """The report as HTML, from what was read and the PNG pictures by name of the figure."""
+    """The report as HTML; ``pictures`` are PNG files by the names of the figures."""
     result = run.result
     return render(
         "run.html",
@@ -131,17 +121,14 @@ def run_page(run: RunFacts, pictures: Mapping[str, bytes]) -> str:
 
 
 def _headline(result: Record) -> str:
-    key, metric = _evaluated(result), result["metric"]
-    scores, part = result["scores"][key], PARTS[key].capitalize()
-    text = f"{part} accuracy {percent(scores['accuracy'])} %"
-    if metric != "accuracy" and scores[metric] is not None:
-        text = f"{part} {SCORE_NAMES[metric]} {percent(scores[metric])} %, accuracy"
-        text += f" {percent(scores['accuracy'])} %"
-    if result["majority_baseline"] is None:
-        return f"{text}; the split has no test nodes."
-    return (
-        f"{text}; always answering the commonest class: {percent(result['majority_baseline'])} %."
-    )
+    part, metric, baseline = _evaluated(result), result["metric"], result["majority_baseline"]
+    scores = result["scores"][part]
+    shown = [name for name in dict.fromkeys((metric, "accuracy")) if scores[name] is not None]
+    text = ", ".join(f"{SCORE_NAMES[name]} {percent(scores[name])} %" for name in shown)
+    end = "the split has no test nodes"
+    if baseline is not None:
+        end = f"always answering the majority class: {percent(baseline)} %"
+    return f"{PARTS[part].capitalize()} {text}; {end}."
 
 
 def _evaluated(result: Record) -> str:
@@ -153,7 +140,7 @@ def _about(run: RunFacts) -> Table:
     result = run.result
     graph, dataset = str(result["graph"]), str(result["dataset"])
     rows = (
-        ("Data set", dataset if graph == dataset else f"{dataset} ({graph})"),
+        ("Dataset", dataset if graph == dataset else f"{dataset} ({graph})"),
         ("Model", str(result["model"])),
         ("Split family", f"{result['split']} ({run.split['origin']})"),
         ("Seed", str(result["seed"])),
@@ -187,21 +174,21 @@ def _score_table(run: RunFacts) -> Table:
 
 
 def _unseen_classes(result: Record) -> str:
-    """A sentence about the classes that no score speaks of."""
+    """A sentence about the classes that no score covers."""
     unseen = [str(label) for label in result["never_evaluated"]]
     if not unseen:
         return "Every class of the graph occurs among the validation or test nodes."
     noun = "class" if len(unseen) == 1 else "classes"
-    return f"Never evaluated, for no validation or test node has it: {noun} {', '.join(unseen)}."
+    return f"Never evaluated, as no validation or test node has it: {noun} {', '.join(unseen)}."
 
 
 def _corrected_shares(run: RunFacts) -> str:
-    """A sentence about answers that are meant for other class shares than the training nodes'."""
+    """A sentence about predictions that are corrected for other class shares."""
     if run.config.get("training", {}).get("class_shares", "train") == "train":
         return ""
     return (
-        "Answers are corrected for the class shares of validation nodes, whose labels therefore "
-        "had a part in them: of the scores, those of test nodes are the unbiased ones."
+        "Predictions are corrected for the class shares of the validation nodes and so use their "
+        "labels: only the scores of test nodes are unbiased."
     )
 
 
@@ -222,7 +209,7 @@ def _group_table(run: RunFacts) -> Table:
 
 
 def _measure(config: Record) -> str:
-    """What a model's groups follow from: NC, 1 − NH in the ablation, or another guidance."""
+    """The measure that a model's groups follow: NC, 1 − NH in the ablation, or another."""
     guidance = config.get("model", {}).get("guidance", "nc")
     return {"nc": "NC", "nh": "1 − NH"}.get(guidance) or str(guidance)
 
@@ -273,40 +260,28 @@ def _environment_table(run: RunFacts) -> Table:
 
 
 def run_figures(config: Record, history: Sequence[Record], result: Record) -> dict[str, Figure]:
-    """All figures of a run by name; a model without groups has no ``interplay``.
-
-    Args:
-        config: The tables of ``config.toml``.
-        history: One record per epoch.
-        result: What ``result.json`` holds.
-    """
+    """All figures of a run by name; a model without groups has no ``interplay``."""
     best, metric = int(result["best_epoch"]), str(result["metric"])
     figures = {"curves": curves_figure(history, best, metric)}
     if "mean_nc" in result:
         measure = _measure(config)
-        true_mean = result["true_mean_nc"] if measure == "NC" else None
-        figures["interplay"] = interplay_figure(
-            history, true_mean, best, measure=measure, metric=metric
-        )
-    figures["groups"] = groups_figure(result)
-    return figures
+        true = result["true_mean_nc"] if measure == "NC" else None
+        figures["interplay"] = interplay_figure(history, true, best, measure, metric)
+    return figures | {"groups": groups_figure(result)}
 
 
 def curves_figure(history: Sequence[Record], best_epoch: int, metric: str = "accuracy") -> Figure:
-    """Loss (left) and the metric (right) after every epoch; a line marks the best one.
-
-    Of training nodes accuracy alone is known.
-    """
+    """Loss (left) and the metric (right) after every epoch; a line marks the best one."""
     with rc_context(STYLE):
         figure = Figure(figsize=(8, 3.1), dpi=DPI, layout="constrained")
         loss, score = figure.subplots(1, 2)
-        shown = [("train", "loss"), ("validation", "val_loss")]
-        for (label, key), look in zip(shown, LOOKS, strict=False):
-            _line(loss, history, _values(history, key), label, look)
-        shown = [(name, f"{key}_{metric}") for key, name in PARTS.items()]
-        for (label, key), look in zip(shown, LOOKS, strict=False):
-            column = _values(history, key)
-            if not np.isnan(column).all():  # a split without test nodes
+        for (part, label), look in zip(PARTS.items(), LOOKS, strict=False):
+            if part != "test":
+                key = "loss" if part == "train" else "val_loss"
+                _line(loss, history, _values(history, key), label, look)
+            # There may be no test nodes; of training nodes only accuracy is known.
+            column = _values(history, f"{part}_{metric}")
+            if not np.isnan(column).all():
                 _line(score, history, column, label, look)
         loss.set_ylabel("cross-entropy")
         _limit_loss(loss, history)
@@ -323,21 +298,13 @@ def interplay_figure(
     history: Sequence[Record],
     true_mean_nc: float | None,
     best_epoch: int,
-    *,
     measure: str = "NC",
     metric: str = "accuracy",
 ) -> Figure:
     """How estimated confusion and validation score push each other up, with groups and α below.
 
-    The figure "interplay" of "Clarify Confused Nodes via Separated Learning": the mean of the NC
-    in force in every epoch, the mean NC of the true labels (dashed) and the validation score.
-
-    Args:
-        history: One record per epoch, of a model with groups.
-        true_mean_nc: Mean NC of the true labels; None draws no such line.
-        best_epoch: The epoch to be marked.
-        measure: What the groups follow from, as people call it.
-        metric: The validation score that selected the best epoch.
+    The figure "interplay" of "Clarify Confused Nodes via Separated Learning": the mean NC in use
+    in every epoch, the mean NC of the true labels (dashed, unless None) and the validation score.
     """
     with rc_context(STYLE):
         figure = Figure(figsize=(8, 5.4), dpi=DPI, layout="constrained")
@@ -350,7 +317,7 @@ def interplay_figure(
             top.axhline(true_mean_nc, color=BLUE, linestyle="--", linewidth=1.4, label=label)
         top.set_ylabel(f"mean {measure}", color=BLUE)
         top.set_ylim(bottom=0)
-        right = twin(top)  # the curve in front is the calmer one
+        right = twin(top)  # the smoother curve is in front
         name = f"validation {SCORE_NAMES[metric]}"
         _line(right, history, _values(history, f"val_{metric}"), name, (VERMILION, "-"), width=0.9)
         right.set_ylabel(name, color=VERMILION)
@@ -441,7 +408,7 @@ def _line(
 ) -> None:
     """Draw one curve over the epochs."""
     places = [record["epoch"] for record in history]
-    # Few points, or points with gaps between them: one alone makes no line.
+    # A point between two gaps makes no line.
     dotted = len(places) <= 12 or bool(np.isnan(column).any())
     marker: dict[str, Any] = {"marker": "o", "markersize": 3} if dotted else {}
     axis.plot(
@@ -504,30 +471,39 @@ _PER_GROUP = {"group_sizes": "groups", "alpha": "alpha"}
 
 
 class EventWriter:
-    """Writes the records of a run, one after the other.
+    """Writes the records of a run for TensorBoard, one after the other.
 
-    What earlier writers wrote about ``first_epoch`` and later epochs is void: TensorBoard shows one
-    curve, also for a run that was interrupted.
-
-    Args:
-        folder: Where the event files go.
-        first_epoch: The first epoch that is written; records of earlier ones are passed over,
-            because an earlier writer has written them.
+    Events that earlier writers wrote about ``first_epoch`` and later become void, and records of
+    earlier epochs are skipped: TensorBoard shows one curve, also for an interrupted run.
 
     Raises:
         InputError: The package tensorboard is not installed.
     """
 
     def __init__(self, folder: Path, first_epoch: int = 0) -> None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # tensorboard's and protobuf's, about themselves
+                from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise InputError(
+                "events need the package tensorboard, which is not installed; "
+                "pip install 'ncgnn[tensorboard]' brings it."
+            ) from None
         self._first = first_epoch
-        self._writer = _summary_writer()(log_dir=str(folder), purge_step=first_epoch)
+        self._writer: Any = SummaryWriter(log_dir=str(folder), purge_step=first_epoch)
 
-    def write(self, record: Mapping[str, Any]) -> None:
+    def write(self, record: Record) -> None:
         """Write the record of one epoch; what it lacks or holds as null is left out."""
         epoch = int(record["epoch"])
-        if epoch >= self._first:
-            for name, value in _named(record):
-                self._writer.add_scalar(name, value, epoch)
+        if epoch < self._first:
+            return
+        values = {name: record.get(key) for key, name in _SCALARS.items()}
+        for key, name in _PER_GROUP.items():
+            values |= {f"{name}/{group}": one for group, one in enumerate(record.get(key) or ())}
+        for name, value in values.items():
+            if value is not None:
+                self._writer.add_scalar(name, float(value), epoch)
 
     def close(self) -> None:
         """Finish the file."""
@@ -538,32 +514,3 @@ class EventWriter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def write_events(folder: RunFolder) -> None:
-    """Write the whole history of a run into its folder; earlier events of it become void."""
-    with EventWriter(folder.path) as writer:
-        for record in folder.history():
-            writer.write(record)
-
-
-def _named(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    for key, name in _SCALARS.items():
-        if record.get(key) is not None:
-            yield name, float(record[key])
-    for key, name in _PER_GROUP.items():
-        for group, value in enumerate(record.get(key) or ()):
-            yield f"{name}/{group}", float(value)
-
-
-def _summary_writer() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of tensorboard and protobuf about themselves
-            from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise InputError(
-            "events need the package tensorboard, which is not installed; "
-            "pip install 'ncgnn[tensorboard]' brings it."
-        ) from None
-    return SummaryWriter
