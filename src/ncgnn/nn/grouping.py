@@ -82,7 +82,12 @@ class Grouper:
         confusion = self._count(labels.detach().cpu().numpy())
         group = np.zeros(len(confusion), dtype=np.int64)
         for threshold in self.rule.thresholds:
-            group += self._above(confusion, threshold)
+            if self.rule.kind == "quantile":
+                threshold = float(np.nanquantile(confusion, threshold))
+            if self.rule.guidance in ("nc", "nh"):
+                group += confusion_masks(confusion, threshold)[1]
+            else:
+                group += confusion > threshold  # a quantile of other values may be any number
         return Grouping(torch.from_numpy(confusion), torch.from_numpy(group))
 
     def _counter(
@@ -92,18 +97,11 @@ class Grouper:
         if guidance not in ("nc", "nh"):
             function = guidance_function(guidance)
             known = as_graph(graph, require_labels=False)
-            return lambda classes: _checked_values(function(known, classes), known.num_nodes)
+            return lambda classes: _check_values(function(known, classes), known.num_nodes)
         tracker = ConfusionTracker(
             graph, self.rule.hops, num_classes=num_classes, memory_budget=MEMORY_BUDGET
         )
         return tracker if guidance == "nc" else lambda classes: _unlike(tracker, classes)
-
-    def _above(self, confusion: NDArray[np.float64], threshold: float) -> NDArray[np.bool_]:
-        if self.rule.kind == "quantile":
-            threshold = float(np.nanquantile(confusion, threshold))
-        if self.rule.guidance in ("nc", "nh"):
-            return confusion_masks(confusion, threshold)[1]
-        return confusion > threshold  # a quantile of other values may be any number
 
 
 def _unlike(tracker: ConfusionTracker, classes: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -115,7 +113,7 @@ def _unlike(tracker: ConfusionTracker, classes: NDArray[np.int64]) -> NDArray[np
     return 1 - share
 
 
-def _checked_values(values: Any, num_nodes: int) -> NDArray[np.float64]:
+def _check_values(values: Any, num_nodes: int) -> NDArray[np.float64]:
     """What a function of guidance gave, as float64 [n]; NaN = nothing is known of a node."""
     if isinstance(values, torch.Tensor):
         values = values.detach().cpu().numpy()
