@@ -38,13 +38,13 @@ def test_nothing_else_is_taken_for_a_number(field, wrong):
 
 @pytest.mark.parametrize("wrong", [[True], ["0.5"], [0.1, False], "0.1"])
 def test_nor_in_a_list(wrong):
-    with pytest.raises(ValidationError, match="a number is wanted"):
+    with pytest.raises(ValidationError, match="must be a number"):
         Some(rates=wrong)
 
 
 def test_none_is_a_word_where_there_may_be_no_value():
     assert Some(rate="none").rate is None
-    with pytest.raises(ValidationError, match="a number is wanted"):
+    with pytest.raises(ValidationError, match="must be a number"):
         Some(width="none")
 
 
@@ -56,5 +56,5 @@ def test_the_same_in_configurations():
     config = make_config(dataset="digits", model="tuned-gcn", settings={"norm": "none"})
     assert config.model.options["norm"] == "none"
     for key, value in (("hidden", True), ("epochs", "8"), ("dropout", [0.1, "0.2"])):
-        with pytest.raises(InputError, match=rf"\.{key}: a number is wanted \(it is "):
+        with pytest.raises(InputError, match=rf"\.{key}: must be a number \(it is "):
             make_config(dataset="digits", model="ncgcn", settings={key: value})

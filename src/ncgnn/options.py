@@ -28,7 +28,7 @@ class Options(BaseModel):
         if kinds & {int, float} and kinds <= {int, float, NoneType}:
             given: list[Any] = [*value] if isinstance(value, list | tuple) else [value]
             if any(isinstance(one, bool | str) for one in given):
-                raise ValueError("a number is wanted")
+                raise ValueError("must be a number")
         return value
 
 

@@ -233,12 +233,12 @@ def test_a_graph_without_edges_and_one_without_neighbors():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"nodes": 0}, "nodes is 0; give a whole number from 1"),
-        ({"classes": 0}, "classes is 0; give a whole number from 1"),
-        ({"edges": -1}, "edges is -1; give a whole number from 0"),
-        ({"edges": 2.5}, "edges is 2.5; give a whole number"),
-        ({"features": -1}, "features is -1"),
-        ({"seed": -1}, "seed is -1"),
+        ({"nodes": 0}, "nodes must be a whole number from 1 .*got 0"),
+        ({"classes": 0}, "classes must be a whole number from 1 .*got 0"),
+        ({"edges": -1}, "edges must be a whole number from 0 .*got -1"),
+        ({"edges": 2.5}, "edges must be a whole number .*got 2.5"),
+        ({"features": -1}, "features must be .* got -1"),
+        ({"seed": -1}, "seed must be .* got -1"),
         ({"edges": 46}, "10 nodes have room for 45 edges, but 46"),
         ({"edges": 21, "homophily": 1.0}, "allows only 20 different edges, but 21"),
         ({"edges": 26, "homophily": 0.0}, "allows only 25 different edges, but 26"),

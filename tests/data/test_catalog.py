@@ -14,13 +14,13 @@ from scipy.sparse import coo_array, csr_array, issparse
 import ncgnn
 from ncgnn.data.catalog import (
     DatasetEntry,
-    RemoteFile,
     check_dataset,
     content_sha256,
     find_dataset,
     list_datasets,
     register_dataset,
 )
+from ncgnn.data.download import RemoteFile
 from ncgnn.data.npz import read_npz, write_npz
 from ncgnn.data.sources import find_parser, list_parsers
 from ncgnn.errors import DataMismatchError, InputError, UnknownNameError

@@ -8,7 +8,7 @@ import pytest
 from loopback_server import Answer, running_server
 
 from ncgnn.data import download as _download
-from ncgnn.data.catalog import RemoteFile
+from ncgnn.data.download import RemoteFile
 from ncgnn.errors import DataMismatchError, DataNotFoundError, InputError
 
 DATA = bytes(range(256)) * 3000

@@ -11,7 +11,8 @@ from loopback_server import Answer, running_server
 from ncgnn.data import catalog as _catalog
 from ncgnn.data import download as _download
 from ncgnn.data import loading as _fetch
-from ncgnn.data.catalog import DatasetEntry, RemoteFile, content_sha256
+from ncgnn.data.catalog import DatasetEntry, content_sha256
+from ncgnn.data.download import RemoteFile
 from ncgnn.data.loading import cache_dir, find_stored, load
 from ncgnn.data.npz import read_npz
 from ncgnn.data.sources import find_parser

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ncgnn.data.splits import make_split, split_families, split_report
-from ncgnn.data.splits.families import allocate, apportion, check_shares, random_words
+from ncgnn.data import make_split, split_families, split_report
+from ncgnn.data.draws import allocate, apportion, check_shares, random_words, stream_key
 from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
 
 DRAWN = ["paper", "stratified", "uniform"]
@@ -169,8 +169,6 @@ def test_seeds_and_families_are_independent():
 
 def test_random_words_follow_philox():
     # Philox 4x64-10 as published by Salmon et al. (2011), computed here from its definition.
-    from ncgnn.data.splits.families import stream_key
-
     key = stream_key("check", 5)
     k0, k1 = key & (2**64 - 1), key >> 64
     counter = [1, 0, 0, 0]  # numpy counts up before the first block
@@ -220,11 +218,11 @@ def test_a_class_of_one_node_is_in_train_and_told():
         ([0, 3], {"num_classes": 3}, "class 3, but num_classes is 3"),
         ([0, 1, 10**13], {}, f"labels contain {10**13}; number the classes"),
         ([0, 1000], {}, "labels reach 1000 in a graph of 2 nodes"),
-        ([0, 1], {"num_classes": 10**13}, "num_classes is .* from 1 to 16777216"),
-        ([0, 1], {"num_classes": 0}, "num_classes is 0; give"),
-        ([0, 1], {"num_classes": 2.5}, "num_classes is 2.5; give a whole number"),
-        ([0, 1], {"seed": -1}, "seed is -1; give a whole number"),
-        ([0, 1], {"seed": 1.5}, "seed is 1.5; give a whole number"),
+        ([0, 1], {"num_classes": 10**13}, "num_classes must be .* from 1 to 16777216"),
+        ([0, 1], {"num_classes": 0}, "num_classes must be a whole number .* got 0"),
+        ([0, 1], {"num_classes": 2.5}, "num_classes must be a whole number .* got 2.5"),
+        ([0, 1], {"seed": -1}, "seed must be a whole number .* got -1"),
+        ([0, 1], {"seed": 1.5}, "seed must be a whole number .* got 1.5"),
         ([0, 1], {"fractions": (0.5, 0.2, 0.2)}, "sum to 1"),
         ([0, 1], {"fractions": (1.2, -0.1, -0.1)}, "not negative"),
         ([0, 1], {"fractions": (0.5, 0.5)}, "three shares"),

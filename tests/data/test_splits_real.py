@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ncgnn.data import make_split, split_report
 from ncgnn.data.npz import SHIPPED_SPLITS
-from ncgnn.data.splits import make_split, split_report
 
 #: The paper's rule: train share in percent, classes never evaluated, classes, and the accuracy in
 #: percent of always answering the commonest evaluated class.

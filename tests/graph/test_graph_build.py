@@ -208,7 +208,7 @@ def test_forms_of_labels(labels):
 
 
 def test_truth_values_are_no_classes():
-    with pytest.raises(InputError, match="labels have type bool"):
+    with pytest.raises(InputError, match=r"labels must be whole .* got bool"):
         Graph.from_edge_index([[0], [1]], labels=np.array([True, False]))
 
 

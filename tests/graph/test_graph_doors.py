@@ -105,7 +105,7 @@ def test_odd_fields_are_refused(fields, message):
 
 
 def test_fractions_of_nodes_are_refused():
-    with pytest.raises(InputError, match="indices has type float64"):
+    with pytest.raises(InputError, match="indices must hold integers; got float64"):
         Graph.from_csr([0, 1, 2], [1.0, 0.9], labels=[0, 1])
 
 

@@ -3,17 +3,17 @@
 from ncgnn.data.block_model import generate
 from ncgnn.data.catalog import (
     DatasetEntry,
-    RemoteFile,
     canonical_name,
     content_sha256,
     find_dataset,
     list_datasets,
     register_dataset,
 )
+from ncgnn.data.download import RemoteFile
+from ncgnn.data.families import custom_split, make_split, split_families
 from ncgnn.data.loading import DATA_VARIABLE, cache_dir, find_stored, load, save
 from ncgnn.data.npz import NpzArchive, read_npz, write_npz
-from ncgnn.data.splits.families import custom_split, make_split, split_families
-from ncgnn.data.splits.split import Split, SplitReport, split_report
+from ncgnn.data.splits import Split, SplitReport, split_report
 
 __all__ = [
     "DATA_VARIABLE",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ncgnn.data.splits.families import allocate, apportion, check_shares, stream_key
+from ncgnn.data.draws import allocate, apportion, check_shares, stream_key
 from ncgnn.errors import InputError
 from ncgnn.graph import Graph, whole_number
 

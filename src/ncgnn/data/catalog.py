@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
 
 import numpy as np
 
+from ncgnn.data.download import RemoteFile
 from ncgnn.errors import DataMismatchError, InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -25,37 +25,6 @@ if TYPE_CHECKING:
     from ncgnn.graph import Graph, GraphLike
 
     Loader = Callable[..., GraphLike]
-
-
-@dataclass(frozen=True)
-class RemoteFile:
-    """A file that the authors publish.
-
-    Attributes:
-        url: Where it is; always https.
-        name: The name it gets on the disk, and under which the parser finds it.
-        sha256: Checksum of its bytes, or None if it is not recorded.
-        size: How many bytes it may have at most; a download stops there.
-    """
-
-    url: str
-    name: str
-    sha256: str | None = None
-    size: int = 2 << 30
-
-    def __post_init__(self) -> None:
-        if not self.name or self.name.startswith(".") or set(self.name) & set("/\\\0"):
-            raise InputError(f"the name of a file must be a plain file name; got {self.name!r}.")
-
-    @classmethod
-    def of(cls, file: RemoteFile | Mapping[str, Any] | str, base: str = "") -> RemoteFile:
-        """A file from its fields, its address, or its name below the address ``base``."""
-        if isinstance(file, RemoteFile):
-            return file
-        if not isinstance(file, str):
-            return cls(**file)
-        url = file if "://" in file else f"{base}/{quote(file)}"
-        return cls(url, unquote(url.rpartition("/")[2]))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Getting a file from the network: https only, whole or not at all."""
+"""Getting the authors' files from the network: https only, whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ import ssl
 import time
 import urllib.error
 import urllib.request
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from ncgnn._io import atomic_write
 from ncgnn.errors import DataMismatchError, DataNotFoundError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
     from pathlib import Path
-
-    from ncgnn.data.catalog import RemoteFile
 
 _TIMEOUT_SECONDS = 30.0
 _DEADLINE_SECONDS = 6 * 3600.0
@@ -31,9 +30,38 @@ _LFS_START = b"version https://git-lfs"
 _TEMPORARY_CODES = frozenset([408, 425, 429, 500, 502, 503, 504])
 
 
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file that the authors publish.
+
+    Attributes:
+        url: Where it is; always https.
+        name: The name it gets on the disk, and under which the parser finds it.
+        sha256: Checksum of its bytes, or None if it is not recorded.
+        size: How many bytes it may have at most; a download stops there.
+    """
+
+    url: str
+    name: str
+    sha256: str | None = None
+    size: int = 2 << 30
+
+    def __post_init__(self) -> None:
+        if not self.name or self.name.startswith(".") or set(self.name) & set("/\\\0"):
+            raise InputError(f"the name of a file must be a plain file name; got {self.name!r}.")
+
+    @classmethod
+    def of(cls, file: RemoteFile | Mapping[str, Any] | str, base: str = "") -> RemoteFile:
+        """A file from its fields, its address, or its name below the address ``base``."""
+        if isinstance(file, RemoteFile):
+            return file
+        if not isinstance(file, str):
+            return cls(**file)
+        url = file if "://" in file else f"{base}/{quote(file)}"
+        return cls(url, unquote(url.rpartition("/")[2]))
+
+
 # Not pooch: it follows redirections away from https and cannot stop at a size or a deadline.
-
-
 class _TemporaryError(Exception):
     """The same request may succeed a little later."""
 
@@ -48,13 +76,10 @@ def download(
     """Download a file into a folder; it appears there complete and checked, or not at all.
 
     Args:
-        remote: What to get.
-        folder: Where to put it; it is made if it is missing.
+        remote: The file.
+        folder: Where to put it; made if it is missing.
         progress: Show a progress bar on stderr, if that is a terminal.
         allow_insecure: Also accept plain http, for a server on this machine.
-
-    Returns:
-        The path of the file.
 
     Raises:
         DataNotFoundError: The network or the server did not deliver the file, or not in time.

@@ -17,7 +17,8 @@ from ncgnn.errors import DataMismatchError, DataNotFoundError, InputError, Unkno
 from ncgnn.graph import Graph, as_graph
 
 if TYPE_CHECKING:
-    from ncgnn.data.catalog import DatasetEntry, RemoteFile
+    from ncgnn.data.catalog import DatasetEntry
+    from ncgnn.data.download import RemoteFile
     from ncgnn.graph import GraphLike
 
 #: Environment variable that names a folder with data files.

@@ -101,6 +101,22 @@ def errors_in(where: Path | str) -> Generator[None]:
         raise InputError(f"{where}: {error}") from error
 
 
+@contextmanager
+def reading(where: Path | str, kind: str) -> Generator[None]:
+    """Turn whatever damaged bytes make a reader raise into one error, as all mean the same."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DataNotFoundError(f"{where} does not exist") from error
+    except (InputError, DataNotFoundError):
+        raise
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        raise InputError(
+            f"{where} is not a readable {kind} ({reason}); get a fresh copy of the file"
+        ) from error
+
+
 def _require(members: Mapping[str, NDArray[Any]], key: str) -> NDArray[Any]:
     if key not in members:
         raise InputError(f"key '{key}' is missing; add it or get a fresh copy of the file")
@@ -303,11 +319,9 @@ class NpzArchive:
             )
         where = f"{self.path}: '{key}'"
         check_member(self._members[key], where)
-        try:
+        with reading(where, "array"):
             # The whole member at once: only then is its checksum compared.
             content = self._zip.read(self._members[key])
-        except Exception as error:
-            raise InputError(f"{where} is damaged ({_reason(error)}); {_FRESH_COPY}") from error
         return _decode(io.BytesIO(content), where)
 
     def csr(self, prefix: str = "") -> csr_array[Any]:
@@ -320,14 +334,7 @@ class NpzArchive:
 
 def read_npy(path: Path | str) -> NDArray[Any]:
     """Read one ``.npy`` file without unpickling anything."""
-    path = Path(path)
-    try:
-        stream = path.open("rb")
-    except FileNotFoundError as error:
-        raise DataNotFoundError(f"{path} does not exist") from error
-    except OSError as error:
-        raise InputError(f"{path} cannot be opened ({_reason(error)})") from error
-    with stream:
+    with reading(path, "numpy array"), Path(path).open("rb") as stream:
         return _decode(stream, str(path))
 
 
@@ -352,21 +359,17 @@ def too_large(where: str, limit: int, found: str) -> InputError:
 
 
 def _decode(stream: BinaryIO, where: str) -> NDArray[Any]:
-    # Damaged bytes make zipfile, zlib and numpy raise a dozen kinds of errors, which all mean the
-    # same to the reader of the message: hence the broad clauses here and above.
-    with warnings.catch_warnings():
+    with reading(where, "numpy array"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        _check_declared_size(stream)
         try:
-            _check_declared_size(stream)
             array = npy.read_array(stream, allow_pickle=False)
-        except Exception as error:
-            if "allow_pickle" in str(error):
-                raise InputError(
-                    f"{where} holds pickled Python objects, which are never loaded; "
-                    "save it as a plain numeric or unicode array"
-                ) from error
+        except ValueError as error:
+            if "allow_pickle" not in str(error):
+                raise
             raise InputError(
-                f"{where} is not a readable numpy array ({_reason(error)}); {_FRESH_COPY}"
+                f"{where} holds pickled Python objects, which are never loaded; "
+                "save it as a plain numeric or unicode array"
             ) from error
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
@@ -388,29 +391,19 @@ def _check_declared_size(stream: BinaryIO) -> None:
 
 
 def _open_zip(path: Path) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(path)
-    except FileNotFoundError as error:
-        raise DataNotFoundError(f"{path} does not exist") from error
-    except IsADirectoryError as error:
-        raise InputError(f"{path} is a folder; give the path of an .npz file") from error
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({_reason(error)})") from error
-    except Exception as error:
-        raise InputError(f"{path} {_describe_bytes(path)}; {_FRESH_COPY}") from error
-
-
-def _describe_bytes(path: Path) -> str:
-    with path.open("rb") as stream:
-        head = stream.read(6)
-    if not head:
-        return "is empty"
-    if head.startswith(b"PK"):
-        return "is a damaged or truncated .npz file"
-    if head == b"\x93NUMPY":
-        return "is a single .npy array, not an .npz file"
-    return "is not an .npz file"
-
-
-def _reason(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    with reading(path, ".npz file"):
+        try:
+            return zipfile.ZipFile(path)
+        except IsADirectoryError as error:
+            raise InputError(f"{path} is a folder; give the path of an .npz file") from error
+        except zipfile.BadZipFile as error:
+            with path.open("rb") as stream:
+                head = stream.read(6)
+            found = "is not an .npz file"
+            if not head:
+                found = "is empty"
+            elif head.startswith(b"PK"):
+                found = "is a damaged or truncated .npz file"
+            elif head == b"\x93NUMPY":
+                found = "is a single .npy array, not an .npz file"
+            raise InputError(f"{path} {found}; {_FRESH_COPY}") from error

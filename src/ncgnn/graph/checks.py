@@ -71,7 +71,7 @@ def whole_number(value: Any, field: str, least: int = 0, most: int = 2**63 - 1) 
     except TypeError:
         number = least - 1
     if not least <= number <= most:
-        raise InputError(f"{field} is {value!r}; give a whole number from {least} to {most}.")
+        raise InputError(f"{field} must be a whole number from {least} to {most}; got {value!r}.")
     return number
 
 
@@ -80,31 +80,28 @@ def check_edges(edge_index: Any) -> NDArray[Any]:
     edges = to_numpy(edge_index, "edge_index")
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise InputError(
-            f"edge_index has shape {list(edges.shape)}; expected [2, E], "
-            "row 0 the sources and row 1 the targets."
+            "edge_index must have shape [2, E], row 0 the sources and row 1 the targets; "
+            f"got {list(edges.shape)}."
         )
     if edges.shape[1] and not np.issubdtype(edges.dtype, np.integer):
-        raise InputError(f"edge_index has type {edges.dtype}; expected integers.")
+        raise InputError(f"edge_index must hold integers; got {edges.dtype}.")
     return edges
 
 
 def check_csr(
     indptr: NDArray[Any], indices: NDArray[Any], num_columns: int | None = None, field: str = ""
 ) -> int:
-    """CSR arrays are consistent.
+    """CSR arrays are consistent; returns the number of rows.
 
     Args:
         indptr: Row starts.
         indices: Column of each entry.
         num_columns: Number of columns; by default as many as rows, the nodes of a graph.
         field: Put before the names ``indptr`` and ``indices`` in errors.
-
-    Returns:
-        The number of rows.
     """
     for name, array in (("indptr", indptr), ("indices", indices)):
         if array.size and not np.issubdtype(array.dtype, np.integer):
-            raise InputError(f"{field}{name} has type {array.dtype}; expected integers.")
+            raise InputError(f"{field}{name} must hold integers; got {array.dtype}.")
     if indptr.ndim != 1 or indices.ndim != 1 or len(indptr) < 1:
         raise InputError(
             f"{field}indptr and {field}indices must be vectors, indptr with one entry more than "
@@ -113,7 +110,7 @@ def check_csr(
     if indptr[0] != 0 or indptr[-1] != len(indices) or np.any(indptr[1:] < indptr[:-1]):
         raise InputError(
             f"{field}indptr must rise from 0 to the length of {field}indices, {len(indices)}; "
-            f"it goes from {indptr[0]} to {indptr[-1]}."
+            f"got {indptr[0]} to {indptr[-1]}."
         )
     num_rows = len(indptr) - 1
     if num_columns is None:
@@ -142,15 +139,12 @@ def check_nodes(nodes: NDArray[Any], field: str, num_nodes: int) -> None:
 def check_labels(
     labels: ArrayLike, num_nodes: int | None = None, field: str = "labels"
 ) -> NDArray[np.int64]:
-    """Labels are one class number per node; -1, NaN, None and an empty text mean unlabeled.
+    """Labels as a new int64 array [n]; -1, NaN, None and an empty text mean unlabeled, -1.
 
     Args:
         labels: Class per node, in any form.
         num_nodes: Number of nodes; by default as many as there are labels.
         field: Name in errors.
-
-    Returns:
-        A new int64 array [n], -1 for every unlabeled node.
     """
     array = to_numpy(labels, field)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -176,8 +170,8 @@ def check_labels(
     )
     if not whole:
         raise InputError(
-            f"{field} have type {array.dtype}; expected whole class numbers 0, 1, …, "
-            "with -1 for unlabeled nodes."
+            f"{field} must be whole class numbers 0, 1, …, with -1 for unlabeled nodes; "
+            f"got {array.dtype}."
         )
     if array.size and array.min() < -1:
         raise InputError(f"{field} contain {array.min()}; only -1 (unlabeled) may be negative.")
@@ -262,9 +256,9 @@ def check_features(features: Any, num_nodes: int) -> Features:
         )
     if matrix.dtype.name not in ("float32", "float64"):
         if not np.issubdtype(matrix.dtype, np.number):
-            raise InputError(f"features have type {matrix.dtype}; expected numbers.")
+            raise InputError(f"features must be numbers; got {matrix.dtype}.")
         if np.issubdtype(matrix.dtype, np.complexfloating):
-            raise InputError("features are complex numbers; give real ones.")
+            raise InputError(f"features must be real numbers; got {matrix.dtype}.")
         matrix = matrix.astype(np.float32)
     dense = isinstance(matrix, np.ndarray)
     finite = np.isfinite(matrix if dense else matrix.data)
@@ -292,9 +286,9 @@ def check_node_ids(node_ids: Any, num_nodes: int) -> NDArray[Any]:
     if ids.dtype == object:
         ids = np.asarray([str(value) for value in ids])
     if ids.dtype.kind not in "iuU":
-        raise InputError(f"node_ids have type {ids.dtype}; give whole numbers or texts.")
+        raise InputError(f"node_ids must be whole numbers or texts; got {ids.dtype}.")
     if ids.shape != (num_nodes,):
-        raise InputError(f"node_ids have shape {list(ids.shape)}; expected one per node.")
+        raise InputError(f"node_ids must have shape [{num_nodes}]; got {list(ids.shape)}.")
     if len(np.unique(ids)) != num_nodes:
         raise InputError("node_ids contain the same identifier twice; make them unique.")
     return ids
@@ -317,12 +311,11 @@ def check_shipped_splits(splits: Mapping[str, Any], num_nodes: int) -> dict[str,
         mask = masks.get(key)
         if mask is None:
             if not np.issubdtype(array.dtype, np.integer):
-                raise InputError(f"{key} has type {array.dtype}; expected node numbers.")
+                raise InputError(f"{key} must be node numbers; got {array.dtype}.")
             check_nodes(array, key, num_nodes)
         elif mask.dtype != bool or mask.shape not in ((variants, num_nodes), (1, num_nodes)):
             raise InputError(
-                f"{key} have shape {list(mask.shape)} and type {mask.dtype}; "
-                f"expected bool [variants, {num_nodes}]."
+                f"{key} must be bool [variants, {num_nodes}]; got {mask.dtype} {list(mask.shape)}."
             )
         else:
             arrays[key] = np.broadcast_to(mask, (variants, num_nodes))

@@ -1,8 +1,9 @@
-"""The immutable graph that everything else works on, and the door for every other form of graph."""
+"""The immutable graph that everything else works on, read from and written to other libraries'."""
 
 from __future__ import annotations
 
 import hashlib
+import warnings
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from functools import cached_property
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
 
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.graph.checks import (
     check_class_count,
     check_class_names,
@@ -24,21 +25,25 @@ from ncgnn.graph.checks import (
     check_nodes,
     check_shipped_splits,
     check_some_labeled,
+    is_missing,
     is_scipy_sparse,
+    quiet_about_sparse_tensors,
+    scipy_from_torch,
     to_numpy,
     warn_about_gaps,
     whole_number,
 )
-from ncgnn.graph.convert import read_networkx, read_pyg, write_pyg
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
     from typing import Unpack
 
     from numpy.typing import ArrayLike, NDArray
     from scipy.sparse import csr_array
 
     from ncgnn.graph.checks import Features
+
+_MASKS = {"train_masks": "train_mask", "val_masks": "val_mask", "test_masks": "test_mask"}
 
 #: A ``Graph``, a PyG ``Data``, a NetworkX graph, a scipy sparse matrix, or an edge index [2, E].
 GraphLike: TypeAlias = "Graph | Any"
@@ -51,10 +56,6 @@ class GraphFields(TypedDict, total=False):
         labels: Class per node [n]; -1, NaN, None and an empty text mean unlabeled.
         features: Array, tensor or sparse matrix [n, d].
         num_classes: Number of classes; by default the largest label plus one.
-        node_ids: Identifier per node.
-        class_names: Name per class.
-        name: Name for tables and files.
-        origin: Where the graph came from.
         shipped_splits: Published splits, by npz key.
         self_loops: ``"keep"`` them (the default) or ``"drop"`` them. Metrics never count a node as
             its own neighbor either way; models see what is kept.
@@ -82,14 +83,13 @@ class Graph:
     undirected graph stores both directions.
 
     Use the constructors (:meth:`from_edge_index`, :meth:`from_csr`, :meth:`from_scipy`,
-    :meth:`from_pyg`, :meth:`from_networkx`), which check what they are given and raise an
-    ``InputError`` that says what is wrong and what to do. All of them take :class:`GraphFields`.
+    :meth:`from_pyg`, :meth:`from_networkx`), which take :class:`GraphFields` and check their input.
 
     Attributes:
         indptr: Row starts, int64 [n + 1].
         indices: Sources of incoming edges, int32 (int64 beyond 2³¹ nodes).
         labels: Class per node, int64 [n], -1 = unlabeled.
-        num_classes: Number of classes, also those without a node.
+        num_classes: Number of classes, including those without a node.
         features: Dense [n, d] or sparse CSR, float32 or float64; None when there are none.
         node_ids: The user's identifiers, one per node; None means 0 … n-1.
         class_names: One name per class, or None.
@@ -112,13 +112,13 @@ class Graph:
     merged_duplicates: int = 0
 
     def __post_init__(self) -> None:
-        splits = {key: _frozen(value) for key, value in self.shipped_splits.items()}
+        splits = {key: _freeze(value) for key, value in self.shipped_splits.items()}
         frozen: dict[str, Any] = {
-            "indptr": _frozen(self.indptr),
-            "indices": _frozen(self.indices),
-            "labels": _frozen(self.labels),
-            "features": None if self.features is None else _frozen_features(self.features),
-            "node_ids": None if self.node_ids is None else _frozen(self.node_ids),
+            "indptr": _freeze(self.indptr),
+            "indices": _freeze(self.indices),
+            "labels": _freeze(self.labels),
+            "features": None if self.features is None else _freeze_features(self.features),
+            "node_ids": None if self.node_ids is None else _freeze(self.node_ids),
             "shipped_splits": MappingProxyType(splits),
         }
         for key, value in frozen.items():
@@ -128,20 +128,14 @@ class Graph:
     def from_csr(
         cls, indptr: ArrayLike, indices: ArrayLike, **fields: Unpack[GraphFields]
     ) -> Graph:
-        """Build a graph from CSR arrays over incoming edges.
-
-        Args:
-            indptr: Row starts [n + 1].
-            indices: Sources of the incoming edges of each row; sorted and merged if they are not.
-            **fields: See :class:`GraphFields`.
-        """
+        """Build a graph from CSR arrays over incoming edges, sorted and merged if they are not."""
         starts, sources = to_numpy(indptr, "indptr"), to_numpy(indices, "indices")
         kind = _index_type(check_csr(starts, sources))
         starts, sources = starts.astype(np.int64, copy=False), sources.astype(kind, copy=False)
         merged = 0
         if not _rows_rise(starts, sources):
             starts, sources, merged = _sort_and_merge(starts, sources)
-        return cls._checked(starts, sources, merged, **fields)
+        return cls._check(starts, sources, merged, **fields)
 
     @classmethod
     def from_edge_index(
@@ -163,10 +157,10 @@ class Graph:
         matrix = coo_array((ones, (edges[1], edges[0])), shape=(count, count)).tocsr()
         starts = matrix.indptr.astype(np.int64)
         sources = matrix.indices.astype(_index_type(count), copy=False)
-        return cls._checked(starts, sources, edges.shape[1] - matrix.nnz, **fields)
+        return cls._check(starts, sources, edges.shape[1] - matrix.nnz, **fields)
 
     @classmethod
-    def _checked(
+    def _check(
         cls,
         indptr: NDArray[np.int64],
         indices: NDArray[Any],
@@ -183,9 +177,9 @@ class Graph:
         self_loops: Literal["keep", "drop"] = "keep",
         require_labels: bool = True,
     ) -> Graph:
-        """The graph of edges in canonical form, after a look at all that comes with them."""
+        """Check all that comes with edges in canonical form."""
         if self_loops not in ("keep", "drop"):
-            raise InputError(f"self_loops is '{self_loops}'; choose 'keep' or 'drop'.")
+            raise InputError(f"self_loops must be 'keep' or 'drop'; got '{self_loops}'.")
         num_nodes = len(indptr) - 1
         if self_loops == "drop":
             kept = indices != np.repeat(np.arange(num_nodes), np.diff(indptr))
@@ -216,16 +210,12 @@ class Graph:
 
     @classmethod
     def from_scipy(cls, adjacency: Any, **fields: Unpack[GraphFields]) -> Graph:
-        """Build a graph from a scipy sparse matrix: entry (i, j) is an edge from i to j.
-
-        Args:
-            adjacency: Square sparse matrix; explicit zeros are no edges.
-            **fields: See :class:`GraphFields`.
-        """
+        """Build a graph from a square scipy sparse matrix: entry (i, j) ≠ 0 is an edge i → j."""
         if not is_scipy_sparse(adjacency):
-            raise InputError(f"expected a scipy sparse matrix, got {type(adjacency).__name__}.")
+            kind = type(adjacency).__name__
+            raise InputError(f"adjacency must be a scipy sparse matrix; got {kind}.")
         if adjacency.shape[0] != adjacency.shape[1]:
-            raise InputError(f"the adjacency has shape {list(adjacency.shape)}; it must be square.")
+            raise InputError(f"adjacency must be square; got shape {list(adjacency.shape)}.")
         entries = adjacency.tocoo()
         edges = np.stack([entries.row, entries.col])[:, entries.data != 0]
         return cls.from_edge_index(edges, num_nodes=adjacency.shape[0], **fields)
@@ -233,8 +223,7 @@ class Graph:
     @classmethod
     def from_pyg(cls, data: Any, **fields: Unpack[GraphFields]) -> Graph:
         """Build a graph from a PyG ``Data``; fields given here win over those of ``data``."""
-        found = read_pyg(data)
-        found.update(fields)
+        found: dict[str, Any] = {**_read_pyg(data), **fields}
         return cls.from_edge_index(**found)
 
     @classmethod
@@ -253,8 +242,7 @@ class Graph:
             feature: The node attribute with a vector of numbers.
             **fields: See :class:`GraphFields`; they win over those of ``graph``.
         """
-        found = read_networkx(graph, label, feature)
-        found.update(fields)
+        found: dict[str, Any] = {**_read_networkx(graph, label, feature), **fields}
         return cls.from_edge_index(**found)
 
     def to_pyg(self, *, sparse_features: bool = False) -> Any:
@@ -263,7 +251,7 @@ class Graph:
         Args:
             sparse_features: Give sparse features as a torch CSR tensor instead of a dense one.
         """
-        return write_pyg(self, sparse_features=sparse_features)
+        return _write_pyg(self, sparse_features=sparse_features)
 
     def to_scipy(self, rows: Literal["sources", "targets"] = "sources") -> csr_array[Any]:
         """Return the adjacency as a scipy CSR matrix of float32 ones.
@@ -450,7 +438,7 @@ def _convert(
     if is_scipy_sparse(graph):
         return Graph.from_scipy(graph, **given)
     if isinstance(graph, str | Path):
-        raise InputError(f"a graph is wanted; ncgnn.load('{graph}') gives it by name or file.")
+        raise InputError(f"graph must not be a name or path; use ncgnn.load('{graph}').")
     edges = to_numpy(graph, "the graph")
     if edges.dtype == object or edges.ndim != 2:
         raise InputError(
@@ -508,7 +496,7 @@ def _count_nodes(edges: NDArray[Any], num_nodes: int | None, labels: Any, featur
     return int(edges.max()) + 1 if edges.size else 0
 
 
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+def _freeze(array: NDArray[Any]) -> NDArray[Any]:
     """A read-only array; one that somebody could still write to is copied."""
     owner: Any = array
     while isinstance(owner.base, np.ndarray):
@@ -519,10 +507,135 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def _frozen_features(features: Features) -> Features:
+def _freeze_features(features: Features) -> Features:
     if isinstance(features, np.ndarray):
-        return _frozen(features)
+        return _freeze(features)
     from scipy.sparse import csr_array
 
-    parts = (_frozen(features.data), _frozen(features.indices), _frozen(features.indptr))
+    parts = (_freeze(features.data), _freeze(features.indices), _freeze(features.indptr))
     return csr_array(parts, shape=features.shape)
+
+
+def _read_pyg(data: Any) -> dict[str, Any]:
+    """The arguments of :meth:`Graph.from_edge_index` that a PyG ``Data`` holds."""
+    fields: dict[str, Any] = {"edge_index": _edges_of_pyg(data)}
+    if getattr(data, "edge_weight", None) is not None:
+        message = "edge_weight of the Data is not used: edges have no weights here."
+        warnings.warn(message, NcgnnWarning, stacklevel=4)
+    # PyG guesses the number of nodes from the edges unless it was set; labels know better.
+    if "num_nodes" in data:
+        fields["num_nodes"] = data.num_nodes
+    for key, attribute in (("labels", "y"), ("features", "x"), ("num_classes", "num_classes")):
+        value = getattr(data, attribute, None)
+        if value is not None:
+            fields[key] = value
+    if {"labels", "features"} <= fields.keys() and len(fields["labels"]) != data.x.shape[0]:
+        raise InputError(
+            f"y has {len(fields['labels'])} entries, but x has {data.x.shape[0]} rows; each node "
+            "needs one of both (label -1 = unknown)."
+        )
+    if isinstance(getattr(data, "name", None), str):
+        fields["name"] = data.name
+    for key in ("node_ids", "class_names"):
+        if getattr(data, key, None) is not None:
+            fields[key] = getattr(data, key)
+    masks = {key: getattr(data, attribute, None) for key, attribute in _MASKS.items()}
+    if all(mask is not None for mask in masks.values()):
+        arrays = {key: to_numpy(mask, key) for key, mask in masks.items()}
+        fields["shipped_splits"] = {
+            key: mask[None] if mask.ndim == 1 else mask.T for key, mask in arrays.items()
+        }
+    return fields
+
+
+def _edges_of_pyg(data: Any) -> Any:
+    edge_index = getattr(data, "edge_index", None)
+    if edge_index is not None:
+        return edge_index
+    adj_t = getattr(data, "adj_t", None)
+    if adj_t is None:
+        raise InputError("the Data has neither edge_index nor adj_t; set one of them.")
+    if hasattr(adj_t, "to_torch_sparse_csr_tensor"):
+        adj_t = adj_t.to_torch_sparse_csr_tensor()
+    target, source = scipy_from_torch(adj_t).nonzero()
+    return np.stack([source, target])
+
+
+def _write_pyg(graph: Graph, *, sparse_features: bool) -> Any:
+    """A PyG ``Data`` that holds copies of the graph's arrays."""
+    import torch
+    from torch_geometric.data import Data
+
+    data = Data(
+        edge_index=torch.from_numpy(graph.edge_index()),
+        y=torch.from_numpy(graph.labels.copy()),
+        num_nodes=graph.num_nodes,
+    )
+    if graph.features is not None:
+        data.x = _torch_features(graph.features, sparse=sparse_features)
+    for key, attribute in _MASKS.items():
+        if key in graph.shipped_splits:
+            masks = torch.from_numpy(graph.shipped_splits[key].T.copy())
+            setattr(data, attribute, masks[:, 0] if masks.shape[1] == 1 else masks)
+    data.name, data.num_classes = graph.name, graph.num_classes
+    if graph.node_ids is not None:
+        data.node_ids = graph.node_ids.tolist()
+    if graph.class_names is not None:
+        data.class_names = list(graph.class_names)
+    return data
+
+
+def _torch_features(features: Any, *, sparse: bool) -> Any:
+    import torch
+
+    if isinstance(features, np.ndarray):
+        return torch.from_numpy(features.copy())
+    if not sparse:
+        return torch.from_numpy(features.toarray())
+    with quiet_about_sparse_tensors():
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(features.indptr.copy()),
+            torch.from_numpy(features.indices.copy()),
+            torch.from_numpy(features.data.copy()),
+            size=features.shape,
+            check_invariants=False,
+        )
+
+
+def _read_networkx(graph: Any, label: str, feature: str) -> dict[str, Any]:
+    """The arguments of :meth:`Graph.from_edge_index` that a NetworkX graph holds."""
+    if not hasattr(graph, "nodes") or not hasattr(graph, "is_directed"):
+        raise InputError(f"graph must be a NetworkX graph; got {type(graph).__name__}.")
+    position = {node: i for i, node in enumerate(graph.nodes)}
+    edges = np.array([(position[u], position[v]) for u, v in graph.edges()], dtype=np.int64)
+    edges = edges.reshape(-1, 2).T
+    if not graph.is_directed():
+        apart = edges[:, edges[0] != edges[1]]
+        edges = np.concatenate([edges, apart[::-1]], axis=1)
+    found: dict[str, Any] = {"edge_index": edges, "num_nodes": len(position)}
+    found["node_ids"] = np.asarray([str(node) for node in position])
+    classes = [attributes.get(label) for _, attributes in graph.nodes(data=True)]
+    if any(value is not None for value in classes):
+        found["labels"], names = _number_classes(classes)
+        if names is not None:
+            found["class_names"] = names
+    vectors = [attributes.get(feature) for _, attributes in graph.nodes(data=True)]
+    if any(value is not None for value in vectors):
+        missing = [node for node, value in zip(position, vectors, strict=True) if value is None]
+        if missing:
+            raise InputError(f"node {missing[0]!r} has no attribute '{feature}', but others have.")
+        found["features"] = to_numpy(vectors, f"attribute '{feature}'")
+    return found
+
+
+def _number_classes(classes: list[Hashable | None]) -> tuple[list[int], list[str] | None]:
+    """Class numbers; names are numbered in sorted order, whole numbers stay as they are."""
+    classes = [None if is_missing(value) else value for value in classes]
+    known = [value for value in classes if value is not None]
+    whole = (isinstance(value, int | np.integer) and not isinstance(value, bool) for value in known)
+    if all(whole):
+        numbers: list[Any] = classes
+        return [-1 if value is None else int(value) for value in numbers], None
+    names = sorted({str(value) for value in known})
+    number = {name: i for i, name in enumerate(names)}
+    return [-1 if value is None else number[str(value)] for value in classes], names

@@ -208,5 +208,5 @@ def test_missing_files(tmp_path, objects):
     with pytest.raises(DataNotFoundError, match=r"ind\.tiny\.tx does not exist"):
         find_parser("planetoid")(files)
     del files["ind.tiny.tx"]
-    with pytest.raises(InputError, match=r"one file \*\.tx is needed"):
+    with pytest.raises(InputError, match=r"files must hold one \*\.tx; got 0"):
         find_parser("planetoid")(files)

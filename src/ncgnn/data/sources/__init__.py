@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
     from scipy.sparse import csr_array
 
     Parser = Callable[[Mapping[str, Path]], Graph]
@@ -48,28 +48,25 @@ def pick_file(files: Mapping[str, Path], ending: str) -> Path:
     found = [path for name, path in files.items() if name.endswith(ending)]
     if len(found) != 1:
         given = ", ".join(sorted(files)) or "none"
-        raise InputError(f"one file *{ending} is needed, {len(found)} were given (files: {given})")
+        raise InputError(f"files must hold one *{ending}; got {len(found)} (files: {given})")
     return found[0]
 
 
-def make_graph(
-    source: NDArray[Any], target: NDArray[Any], where: Path, *, undirected: bool, **fields: Any
-) -> Graph:
+def make_graph(edges: ArrayLike, where: Path, *, undirected: bool, **fields: Any) -> Graph:
     """Build a graph; errors name the file.
 
     Args:
-        source: Sources of the edges.
-        target: Targets of the edges.
+        edges: Sources and targets [2, E].
         where: The file or folder for messages.
         undirected: Whether an edge counts in both directions, and one of a node with itself not.
-        **fields: As in :meth:`ncgnn.Graph.from_csr`.
+        **fields: See :class:`ncgnn.graph.GraphFields`.
     """
+    pairs = np.asarray(edges)
     if undirected:
-        proper = source != target
-        source, target = source[proper], target[proper]
-        source, target = np.concatenate([source, target]), np.concatenate([target, source])
+        pairs = pairs[:, pairs[0] != pairs[1]]
+        pairs = np.concatenate([pairs, pairs[::-1]], axis=1)
     with errors_in(where):
-        graph = Graph.from_edge_index(np.stack([source, target]), **fields)
+        graph = Graph.from_edge_index(pairs, **fields)
         check_splits(graph.shipped_splits)
     return graph
 

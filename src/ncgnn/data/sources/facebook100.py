@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ncgnn.data.npz import reading
 from ncgnn.data.sources import make_graph, pick_file, whole_numbers
-from ncgnn.errors import DataNotFoundError, InputError
+from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,27 +39,18 @@ def parse(files: Mapping[str, Path]) -> Graph:
         )
     labels = table[:, _GENDER] - 1
     if labels.min() < -1 or labels.max() > 1:
-        raise InputError(
-            f"{path}: the gender column of 'local_info' holds other codes than 0, 1, 2"
-        )
-    source, target = adjacency.nonzero()
+        raise InputError(f"{path}: the gender column of 'local_info' must hold 0, 1 or 2")
     features = _one_hot([table[:, i] for i in range(_COLUMNS) if i != _GENDER])
-    return make_graph(source, target, path, undirected=True, labels=labels, features=features)
+    return make_graph(adjacency.nonzero(), path, undirected=True, labels=labels, features=features)
 
 
 def _load(path: Path) -> tuple[Any, NDArray[Any]]:
     from scipy.io import loadmat
     from scipy.sparse import issparse
 
-    if not path.exists():
-        raise DataNotFoundError(f"{path} does not exist")
-    try:
+    with reading(path, "MATLAB file"):
+        path.stat()  # scipy does not tell a missing file from a damaged one
         content: dict[str, Any] = loadmat(path, variable_names=["A", "local_info"])
-    except Exception as error:
-        # The reader fails in many ways on damaged bytes; all of them mean the same.
-        raise InputError(
-            f"{path} is not a readable MATLAB file ({error}); get a fresh copy"
-        ) from error
     for key in ("A", "local_info"):
         if key not in content:
             raise InputError(f"{path}: '{key}' is missing; get a fresh copy of the file")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ncgnn.data.npz import reading
 from ncgnn.data.sources import make_graph, pick_file
-from ncgnn.errors import DataNotFoundError, InputError
+from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -28,12 +29,11 @@ def parse(files: Mapping[str, Path]) -> Graph:
     node_file = pick_file(files, "node_feature_label.txt")
     labels, features = _nodes(node_file)
     edge_file = pick_file(files, "graph_edges.txt")
-    edges = [
-        (_number(source, edge_file, line), _number(target, edge_file, line))
-        for line, (source, target) in _rows(edge_file, 2)
+    pairs = [
+        [_number(node, edge_file, line) for node in ends] for line, ends in _rows(edge_file, 2)
     ]
-    source, target = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    return make_graph(source, target, edge_file, undirected=False, labels=labels, features=features)
+    edges = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return make_graph(edges, edge_file, undirected=False, labels=labels, features=features)
 
 
 def _nodes(path: Path) -> tuple[NDArray[Any], csr_array[Any]]:
@@ -65,19 +65,15 @@ def _nodes(path: Path) -> tuple[NDArray[Any], csr_array[Any]]:
 
 def _rows(path: Path, width: int) -> Generator[tuple[int, list[str]]]:
     """Line number and fields of every line but the heading and empty ones."""
-    try:
+    with reading(path, "text file"):
         lines = path.read_text("utf-8").splitlines()
-    except FileNotFoundError as error:
-        raise DataNotFoundError(f"{path} does not exist") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not a readable text file ({error})") from error
     for line, text in enumerate(lines[1:], start=2):
         if not text.strip():
             continue
         fields = text.split("\t")
         if len(fields) != width:
             raise InputError(
-                f"{path}, line {line}: {width} columns separated by tabs are expected, found "
+                f"{path}, line {line}: must have {width} columns separated by tabs; got "
                 f"{len(fields)}; get a fresh copy of the file"
             )
         yield line, fields

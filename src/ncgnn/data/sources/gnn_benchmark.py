@@ -42,9 +42,9 @@ def parse(files: Mapping[str, Path]) -> Graph:
             f"{path}: adjacency {adjacency.shape}, attributes {features.shape} and labels "
             f"{labels.shape} do not fit together; get a fresh copy of the file"
         )
-    source, target = adjacency.nonzero()
     return make_graph(
-        *(source, target, path),
+        adjacency.nonzero(),
+        path,
         undirected=True,
         labels=labels,
         features=features,

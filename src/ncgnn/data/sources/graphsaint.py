@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ncgnn.data.npz import NpzArchive, read_npy
+from ncgnn.data.npz import NpzArchive, read_npy, reading
 from ncgnn.data.sources import make_graph, masks_from_indices, pick_file, shrink_features
-from ncgnn.errors import DataNotFoundError, InputError
+from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,9 +33,9 @@ def parse(files: Mapping[str, Path]) -> Graph:
             f"{feature_file}: features {features.shape} do not fit the adjacency matrix "
             f"{adjacency.shape} of {adjacency_file.name}; get fresh copies of both files"
         )
-    source, target = adjacency.nonzero()
     return make_graph(
-        *(source, target, adjacency_file.parent),
+        adjacency.nonzero(),
+        adjacency_file.parent,
         undirected=True,
         labels=_read_labels(pick_file(files, "class_map.json"), nodes),
         features=shrink_features(features, str(feature_file)),
@@ -69,14 +69,8 @@ def _read_split(path: Path, nodes: int) -> dict[str, NDArray[Any]]:
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    try:
+    with reading(path, "JSON file"):
         content = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError as error:
-        raise DataNotFoundError(f"{path} does not exist") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path} is not a readable JSON file ({error}); get a fresh copy"
-        ) from error
     if not isinstance(content, dict):
         raise InputError(f"{path} does not hold a JSON object; get a fresh copy of the file")
     return cast("dict[str, Any]", content)

@@ -30,7 +30,8 @@ def parse(files: Mapping[str, Path]) -> Graph:
             f"{edges.shape} do not fit together; get a fresh copy of the file"
         )
     return make_graph(
-        *(edges[:, 0], edges[:, 1], path),
+        edges.T,
+        path,
         undirected=True,
         labels=labels,
         features=shrink_features(features, f"{path}: 'node_features'"),

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ncgnn.data.npz import check_member, most_bytes, too_large
+from ncgnn.data.npz import check_member, most_bytes, reading, too_large
 from ncgnn.data.sources import make_graph, masks_from_indices, pick_file, shrink_features
-from ncgnn.errors import DataNotFoundError, InputError
+from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,14 +30,8 @@ if TYPE_CHECKING:
 def parse(files: Mapping[str, Path]) -> Graph:
     """Read the directed graph as it is listed, and the time split as its one published split."""
     path = pick_file(files, ".zip")
-    try:
+    with reading(path, "zip file"):
         archive = zipfile.ZipFile(path)
-    except FileNotFoundError as error:
-        raise DataNotFoundError(f"{path} does not exist") from error
-    except Exception as error:
-        raise InputError(
-            f"{path} is not a readable zip file ({error}); get a fresh copy"
-        ) from error
     with archive:
         labels = _read_table(archive, path, "raw/node-label.csv.gz", np.int64, width=1)[:, 0]
         edges = _read_table(archive, path, "raw/edge.csv.gz", np.int64, width=2)
@@ -53,7 +47,8 @@ def parse(files: Mapping[str, Path]) -> Graph:
             "get a fresh copy of the file"
         )
     return make_graph(
-        *(edges[:, 0], edges[:, 1], path),
+        edges.T,
+        path,
         undirected=False,
         labels=labels,
         features=shrink_features(features, f"{path}: node-feat.csv.gz"),
@@ -67,19 +62,11 @@ def _read_table(
     members = [info for info in archive.infolist() if f"/{info.filename}".endswith(f"/{ending}")]
     if len(members) != 1:
         raise InputError(f"{path}: {ending} is missing; get a fresh copy of the file")
-    try:
+    with reading(f"{path}: {ending}", "table"), warnings.catch_warnings():
+        # numpy warns about a table without rows, which is an empty part of a split here.
+        warnings.simplefilter("ignore")
         text = io.BytesIO(_unpack(archive, members[0], f"{path}: {ending}"))
-        with warnings.catch_warnings():
-            # numpy warns about a table without rows, which is an empty part of a split here.
-            warnings.simplefilter("ignore")
-            table = np.loadtxt(text, delimiter=",", comments=None, dtype=kind, ndmin=2)
-    except InputError:
-        raise
-    except Exception as error:
-        # Bad bytes fail in zipfile, gzip, zlib or numpy, each in its own way.
-        raise InputError(
-            f"{path}: {ending} is not a readable table ({error}); get a fresh copy of the file"
-        ) from error
+        table = np.loadtxt(text, delimiter=",", comments=None, dtype=kind, ndmin=2)
     if table.size == 0:
         return np.empty((0, width or 0), dtype=kind)
     if width is not None and table.shape[1] != width:

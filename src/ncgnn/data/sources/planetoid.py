@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ncgnn.data.npz import SHIPPED_SPLITS, csr_from_parts, errors_in
+from ncgnn.data.npz import SHIPPED_SPLITS, csr_from_parts, errors_in, reading
 from ncgnn.data.sources import make_graph, pick_file
-from ncgnn.errors import DataNotFoundError, InputError
+from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +63,8 @@ def parse(files: Mapping[str, Path]) -> Graph:
     validation = np.arange(train_nodes, train_nodes + _VALIDATION_NODES)
     parts = (np.arange(train_nodes), validation, np.sort(test))
     return make_graph(
-        *(*_read_edges(pick_file(files, ".graph"), nodes), test_file.parent),
+        _read_edges(pick_file(files, ".graph"), nodes),
+        test_file.parent,
         undirected=True,
         labels=labels,
         features=_read_features(files, known, test, nodes),
@@ -72,12 +73,8 @@ def parse(files: Mapping[str, Path]) -> Graph:
 
 
 def _read_test_nodes(path: Path) -> NDArray[Any]:
-    try:
+    with reading(path, "text file"):
         fields = path.read_text("ascii").split()
-    except FileNotFoundError as error:
-        raise DataNotFoundError(f"{path} does not exist") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not a readable text file ({error})") from error
     if not fields or not all(field.isdigit() and len(field) < 10 for field in fields):
         raise InputError(f"{path} must list one node number per line; get a fresh copy")
     return np.array([int(field) for field in fields], dtype=np.int64)
@@ -122,7 +119,7 @@ def _read_matrix(path: Path, rows: int) -> csr_array[Any]:
     return csr_array(matrix)
 
 
-def _read_edges(path: Path, nodes: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def _read_edges(path: Path, nodes: int) -> NDArray[Any]:
     graph = load_pickle(path)
     if not isinstance(graph, dict):
         raise InputError(f"{path} must hold lists of neighbors; get a fresh copy of the file")
@@ -135,7 +132,7 @@ def _read_edges(path: Path, nodes: int) -> tuple[NDArray[Any], NDArray[Any]]:
         sources += [node] * (len(targets) - len(sources))
     if not all(type(number) is int and 0 <= number < nodes for number in (*sources, *targets)):
         raise InputError(f"{path} names a node outside 0..{nodes - 1}; get a fresh copy")
-    return np.array(sources, dtype=np.int64), np.array(targets, dtype=np.int64)
+    return np.array([sources, targets], dtype=np.int64)
 
 
 _PLAIN_TYPES = frozenset(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"])
@@ -156,20 +153,10 @@ def load_pickle(path: Path) -> Any:
         DataNotFoundError: There is no such file.
         InputError: The file names anything but plain arrays, or is damaged.
     """
-    try:
+    with reading(path, "Planetoid file"), errors_in(path):
         content = path.read_bytes()
         _check_instructions(content)
-        with errors_in(path):
-            return _build(_Reader(io.BytesIO(content), encoding="latin1").load())
-    except FileNotFoundError as error:
-        raise DataNotFoundError(f"{path} does not exist") from error
-    except InputError:
-        raise
-    except Exception as error:
-        # Damaged bytes make the unpickler fail in many ways; all of them mean the same.
-        raise InputError(
-            f"{path} is not a readable Planetoid file ({error}); get a fresh copy"
-        ) from error
+        return _build(_Reader(io.BytesIO(content), encoding="latin1").load())
 
 
 def _check_instructions(content: bytes) -> None:

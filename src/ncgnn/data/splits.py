@@ -77,20 +77,18 @@ class Split:
     def masks(
         self, num_nodes: int
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return train, val and test as boolean masks of length ``num_nodes``."""
+        """Train, val and test as boolean masks of length ``num_nodes``."""
         highest = max(int(part.max(initial=-1)) for part in (self.train, self.val, self.test))
         if highest >= num_nodes:
             raise InputError(
                 f"the split holds node {highest}, but the graph has only {num_nodes} nodes."
             )
-        return (
-            _mask(self.train, num_nodes),
-            _mask(self.val, num_nodes),
-            _mask(self.test, num_nodes),
-        )
+        train, val, test = np.zeros((3, num_nodes), dtype=np.bool_)
+        train[self.train] = val[self.val] = test[self.test] = True
+        return train, val, test
 
     def to_json(self) -> dict[str, Any]:
-        """Return the split as plain lists, numbers and strings, with its hash."""
+        """The split as plain lists, numbers and strings, with its hash."""
         return {
             "family": self.family,
             "origin": self.origin,
@@ -101,12 +99,7 @@ class Split:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Split:
-        """Make a split from what :meth:`to_json` returned.
-
-        Raises:
-            InputError: A field is missing or of the wrong kind, or the nodes do not have the
-                hash that the record states.
-        """
+        """Make a split from what :meth:`to_json` returned; fields and hash are checked."""
         fields = _read_record(record)
         stated = fields.pop("sha256")
         split = cls(**fields)
@@ -118,22 +111,12 @@ class Split:
         return split
 
     def save(self, path: Path | str, *, durable: bool = True) -> None:
-        """Write the split as a JSON file, completely or not at all.
-
-        Args:
-            path: The file.
-            durable: Whether to wait until it would outlast a power cut.
-        """
+        """Write a JSON file, whole or not at all, and ``durable`` as in :func:`write_text`."""
         write_text(path, json.dumps(self.to_json()) + "\n", durable=durable)
 
     @classmethod
     def load(cls, path: Path | str) -> Split:
-        """Read a file written by :meth:`save` and check its hash.
-
-        Raises:
-            InputError: The file cannot be read or does not hold a sound split; the message names
-                the file and the field.
-        """
+        """Read a file written by :meth:`save` and check its hash; errors name file and field."""
         try:
             return cls.from_json(json.loads(Path(path).read_bytes()))
         except InputError as error:
@@ -160,12 +143,6 @@ def _read_nodes(values: object, name: str) -> NDArray[np.int64]:
             f"{name} must be node indices in one row; got {nodes.dtype} of shape {nodes.shape}."
         )
     return nodes.astype(np.int64)
-
-
-def _mask(nodes: NDArray[np.int64], num_nodes: int) -> NDArray[np.bool_]:
-    mask = np.zeros(num_nodes, dtype=np.bool_)
-    mask[nodes] = True
-    return mask
 
 
 def _read_record(record: object) -> dict[str, Any]:
@@ -218,15 +195,8 @@ class SplitReport:
     """What a split holds.
 
     Attributes:
-        family: The split's family.
-        origin: Where the split comes from.
-        seed: The split's seed, if any.
-        sha256: The split's hash.
         num_classes: Number of classes of the graph.
         labeled: Number of labeled nodes of the graph.
-        train: The training part.
-        val: The validation part.
-        test: The test part.
         never_evaluated: Classes that the graph has but neither validation nor test.
         majority_class: The commonest class among the test nodes, the first one among equals; None
             without test nodes.
@@ -253,7 +223,7 @@ class SplitReport:
         return {"train": self.train.absent, "val": self.val.absent, "test": self.test.absent}
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as plain dictionaries, lists, numbers and strings."""
+        """The report as plain dictionaries, lists, numbers and strings."""
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return plain
 
@@ -261,15 +231,12 @@ class SplitReport:
 def split_report(
     split: Split, labels: ArrayLike | Graph, num_classes: int | None = None
 ) -> SplitReport:
-    """Describe a split of a graph.
+    """Describe a split of a graph; all its nodes must be in the graph and labeled.
 
     Args:
         split: The split.
         labels: Class per node with -1 for an unlabeled node, or a graph.
         num_classes: Number of classes, where the labels alone do not tell.
-
-    Raises:
-        InputError: The split holds nodes that the graph has not or that have no label.
     """
     classes, num_classes = read_labels(labels, num_classes)
     _check_fits(split, classes)
@@ -296,7 +263,7 @@ def split_report(
 
 
 def find_unevaluated(split: Split, labels: NDArray[np.int64], num_classes: int) -> tuple[int, ...]:
-    """List the classes that the labels hold but neither validation nor test."""
+    """The classes that the labels hold but neither validation nor test."""
     evaluated = labels[np.concatenate([split.val, split.test])]
     unseen = (count_classes(labels, num_classes) > 0) & (count_classes(evaluated, num_classes) == 0)
     return tuple(np.flatnonzero(unseen).tolist())
@@ -341,5 +308,5 @@ def read_labels(
 
 
 def count_classes(labels: NDArray[np.int64], num_classes: int) -> NDArray[np.int64]:
-    """Count the nodes of each class, unlabeled nodes left out."""
+    """The number of nodes of each class, unlabeled nodes left out."""
     return np.bincount(labels[labels >= 0], minlength=num_classes).astype(np.int64)

@@ -1,16 +1,12 @@
 """Families of splits, by name and seed, and splits of one's own.
 
-Results under two families must never share a table, so that every split tells its family. The
-drawn ones are the same on every platform and with every version of numpy: numpy promises that the
-raw 64-bit stream of a bit generator never changes, and nothing of the kind for the distributions
-and shuffles built on it (NEP 19). So only raw words are used, and a random order is the stable
-argsort of one word per element.
+Results under two families must never share a table, so every split carries its family. Drawn splits
+are the same on every platform and with every version of numpy: a random order is the stable argsort
+of one raw random word per node.
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,17 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ncgnn.data.draws import allocate, check_shares, random_words
 from ncgnn.data.npz import SHIPPED_SPLITS
-from ncgnn.data.splits.split import Split, count_classes, find_unevaluated, read_labels
+from ncgnn.data.splits import Split, count_classes, find_unevaluated, read_labels
 from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
 from ncgnn.graph import Graph, as_graph, check_nodes, check_shipped_splits, to_numpy, whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-    from ncgnn.data.splits.split import Origin
+    from ncgnn.data.splits import Origin
 
 DEFAULT_FRACTIONS = (0.6, 0.2, 0.2)
 PLANETOID_TRAIN_PER_CLASS = 20
@@ -48,8 +45,7 @@ def make_split(
 ) -> Split:
     """Make a split of the labeled nodes of a graph.
 
-    The result depends on nothing but the arguments: it is the same on every platform and with
-    every version of numpy, and families draw from independent streams.
+    The result depends on nothing but the arguments; families draw from independent streams.
 
     Args:
         labels: Class per node with -1 for an unlabeled node, a PyG ``Data``, or a graph.
@@ -79,7 +75,9 @@ def make_split(
         NcgnnWarning: A class is in neither validation nor test.
     """
     if family == "custom":
-        raise InputError("a custom split is made by custom_split(train, val, test, labels=...).")
+        raise InputError(
+            "family must not be 'custom'; use custom_split(train, val, test, labels=...)."
+        )
     if family not in FAMILIES:
         raise UnknownNameError("split family", family, list(FAMILIES))
     rule = FAMILIES[family]
@@ -129,11 +127,10 @@ def _warn_about_unseen_classes(split: Split, labels: NDArray[np.int64], num_clas
 def custom_split(
     train: ArrayLike, val: ArrayLike, test: ArrayLike, *, labels: ArrayLike | Graph
 ) -> Split:
-    """Make a split from a person's own parts.
+    """Make a split from one's own parts.
 
     Args:
-        train: Training nodes, as a boolean mask over all nodes or as indices; numpy arrays, lists
-            and tensors will do.
+        train: Training nodes, as a boolean mask over all nodes or as indices, in any form.
         val: Validation nodes, likewise; may be empty.
         test: Test nodes, likewise; may be empty.
         labels: Class per node with -1 for an unlabeled node, or a graph.
@@ -178,22 +175,13 @@ def _read_part(values: ArrayLike, name: str, labels: NDArray[np.int64]) -> NDArr
 
 
 def split_families() -> dict[str, str]:
-    """Return the names that :func:`make_split` knows, each with one line on what it does."""
+    """The names that :func:`make_split` knows, each with one line on what it does."""
     return {name: family.summary for name, family in FAMILIES.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class SplitRequest:
-    """Everything a family may look at.
-
-    Attributes:
-        family: Name of the family; its draws come from streams of that name.
-        labels: Class per node, int64 [n], -1 for an unlabeled node.
-        num_classes: Number of classes.
-        seed: Which of the family's splits is wanted.
-        shipped: Splits that came with the graph, under the keys of ``SHIPPED_SPLITS``.
-        fractions: Shares of train, val and test, float64 [3].
-    """
+    """Everything a family may look at: the arguments of :func:`make_split`, checked."""
 
     family: str
     labels: NDArray[np.int64]
@@ -366,13 +354,7 @@ def _rank_within_class(classes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Family:
-    """A rule that makes splits.
-
-    Attributes:
-        make: Turns a request into the three parts.
-        summary: One line for people.
-        takes_fractions: Whether the sizes of the parts may be chosen.
-    """
+    """A rule that makes splits, with one line on it; some let the sizes be chosen."""
 
     make: Callable[[SplitRequest], Parts]
     summary: str
@@ -386,103 +368,3 @@ FAMILIES: dict[str, Family] = {
     "planetoid": Family(_make_planetoid, "20 per class to train on, 500 validation, 1000 test"),
     "uniform": Family(_make_uniform, "60/20/20 without regard to class", takes_fractions=True),
 }
-
-
-#: Products such as 0.29 · 100 fall a hair below the integer they stand for.
-_ROUNDING_DIGITS = 9
-
-
-def check_shares(shares: Sequence[float], name: str) -> NDArray[np.float64]:
-    """Return shares as an array that sums to 1, after checking that they do and are ≥ 0."""
-    values = np.asarray(shares, dtype=np.float64)
-    if values.ndim != 1 or not values.size:
-        raise InputError(f"{name} must be one row of numbers, but its shape is {values.shape}.")
-    if not np.isfinite(values).all() or (values < 0).any():
-        raise InputError(f"{name} must be finite and not negative: {values.tolist()}.")
-    if not math.isclose(float(values.sum()), 1.0, abs_tol=1e-9):
-        raise InputError(f"{name} must sum to 1, but {values.tolist()} sum to {values.sum():.6g}.")
-    # The sum may be off by a hair, which in a large graph is a node or more.
-    return values / values.sum()
-
-
-def apportion(total: int, shares: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Divide ``total`` by the largest-remainder method; ties go to the first.
-
-    Every share gets ⌊total · share⌋, and what is left goes one by one to the largest remainders,
-    so the result sums to ``total`` and each entry is off by less than one.
-    """
-    ideal = np.round(total * (shares / shares.sum()), _ROUNDING_DIGITS)
-    whole = np.floor(ideal).astype(np.int64)
-    order = np.argsort(-(ideal - whole), kind="stable")
-    whole[order[: total - int(whole.sum())]] += 1
-    return whole
-
-
-def allocate(
-    counts: NDArray[np.int64], shares: NDArray[np.float64], least: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Divide every row's count by the same shares, rounding so that rows and columns add up.
-
-    Row r gets ⌊count · share⌋ in each column, raised to ``least``. The nodes that are then left
-    over in the rows go to the cells with the largest remainders, among the columns that have not
-    reached their part of the grand total (:func:`apportion`). So every row sums to its count and
-    every column to its part of the total, unless ``least`` lifts a column above that.
-
-    Args:
-        counts: Nodes per row [rows]. Ties between rows go to the first.
-        shares: Share per column [columns], summing to 1.
-        least: At least this many per cell [rows, columns]; no more per row than its count.
-
-    Returns:
-        Nodes per cell [rows, columns].
-    """
-    ideal = np.round(counts[:, None] * shares[None, :], _ROUNDING_DIGITS)
-    cells = np.maximum(np.floor(ideal).astype(np.int64), least)
-    _take_back(cells, cells.sum(axis=1) - counts, least)
-    left = counts - cells.sum(axis=1)
-    wanted = apportion(int(counts.sum()), shares) - cells.sum(axis=0)
-    remainders = ideal - cells
-    for flat in np.argsort(-remainders, axis=None, kind="stable"):
-        row, column = divmod(int(flat), shares.size)
-        if left[row] > 0 and wanted[column] > 0:
-            _give(cells, left, wanted, row, column)
-    for row in np.flatnonzero(left > 0):
-        while left[row] > 0:
-            _give(cells, left, wanted, int(row), int(np.argmax(wanted)))
-    return cells
-
-
-def _give(
-    cells: NDArray[np.int64],
-    left: NDArray[np.int64],
-    wanted: NDArray[np.int64],
-    row: int,
-    column: int,
-) -> None:
-    cells[row, column] += 1
-    left[row] -= 1
-    wanted[column] -= 1
-
-
-def _take_back(
-    cells: NDArray[np.int64], excess: NDArray[np.int64], least: NDArray[np.int64]
-) -> None:
-    """Where ``least`` made a row too long, shorten its most plentiful cells."""
-    for row in np.flatnonzero(excess > 0):
-        for _ in range(int(excess[row])):
-            cells[row, np.argmax(cells[row] - least[row])] -= 1
-
-
-def stream_key(stream: str, seed: int) -> int:
-    """Return the 128-bit key of a named random stream.
-
-    Two streams share nothing unless both name and seed agree, since the key is the head of
-    SHA-256 over the two.
-    """
-    digest = hashlib.sha256(f"ncgnn/{stream}/{seed}".encode()).digest()
-    return int.from_bytes(digest[:16], "little")
-
-
-def random_words(stream: str, seed: int, count: int) -> NDArray[np.uint64]:
-    """Return the first ``count`` words of a named stream (Philox 4x64 with counter 0)."""
-    return np.asarray(np.random.Philox(key=stream_key(stream, seed)).random_raw(count))
