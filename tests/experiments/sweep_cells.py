@@ -31,17 +31,17 @@ class Notes(Watcher):
         self.meddle, self.stop_after = meddle, stop_after
         self.to_do, self.done_before, self.left, self.begun = [], None, [], []
 
-    def planned(self, cells, finished):
+    def on_plan(self, cells, finished):
         self.to_do, self.done_before = [cell.name for cell in cells], finished
 
-    def started(self, cell):
+    def on_start(self, cell):
         self.begun.append(cell.name)
 
-    def progress(self, cell, state):
+    def on_progress(self, cell, state):
         if self.meddle is not None:
             self.meddle(cell, state)
 
-    def ended(self, cell):
+    def on_end(self, cell):
         self.left.append(cell)
 
     def stop(self):

@@ -35,7 +35,7 @@ def test_unknown_models_are_named():
 
 @pytest.mark.parametrize("key", ["split", "data.split", "name", "seed"])
 def test_what_a_table_says_of_itself_is_not_a_setting(key):
-    with pytest.raises(InputError, match="is said with --"):
+    with pytest.raises(InputError, match=r"use --\w+ instead of --set"):
         request_for("table1", datasets=["digits"], models=["gcn"], settings={key: "uniform"})
 
 

@@ -19,10 +19,11 @@ from ncgnn.experiments import (
     read_runs,
     read_stored,
     results_table,
+    short_names,
+    uneven_efforts,
+    without_pairs,
     write_stored,
 )
-from ncgnn.experiments.grids import short_names
-from ncgnn.experiments.results import uneven_efforts, without_pairs
 from ncgnn.report import results_columns, results_tables
 from ncgnn.training import train_run
 from ncgnn.training.config import config_sha256
@@ -36,7 +37,7 @@ def record(model="gcn", seed=0, test=0.5, split="paper", dataset="digits", nodes
     config = {
         "data": {"dataset": dataset, "split": split, "scaling": "raw"},
         "model": {"name": model, "hidden": 8} | options,
-        "training": {"seed": seed, "device": "cpu"},
+        "training": {"seed": seed, "device": "cpu", "metric": "accuracy", "averaging": 0.0},
     }
     part = {"accuracy": test, "macro_f1": test / 2}
     result = {
@@ -147,7 +148,7 @@ def test_without_the_sizes_of_the_splits_there_is_no_p_value():
     assert found.mean == pytest.approx(0.09)
 
 
-def test_seeds_on_one_split_speak_of_initialisations():
+def test_seeds_on_one_split_speak_of_initializations():
     pairs = [(0.5, 0.4), (0.6, 0.52), (0.7, 0.61)]
     nodes = {"train": 30, "val": 10, "test": 10}
     records = [record("a", s, a, nodes=nodes) for s, (a, _) in enumerate(pairs)]
@@ -155,7 +156,7 @@ def test_seeds_on_one_split_speak_of_initialisations():
     for one in records:
         one.result["split_sha256"] = "the only one"
     found = results_table(records, against="b")[0].difference
-    assert found.over == "initialisations"
+    assert found.over == "initializations"
     assert found.p_value == paired_test(*zip(*pairs, strict=True)).p_value
     records[0].result["split_sha256"] = records[3].result["split_sha256"] = "another"
     assert results_table(records, against="b")[0].difference.p_value is None

@@ -148,11 +148,25 @@ def test_scores_that_cannot_be_are_one_clear_error(tmp_path, changed, words):
     (record,) = records_of(grid("digits", "mlp"))
     path = tmp_path / "kept.jsonl"
     write_stored([record], path)
-    line = vars(record) | {"result": record.result | changed}
+    line = {"format": 1} | vars(record) | {"result": record.result | changed}
     path.write_text(f"{path.read_text()}{json.dumps(line)}\n")
     with pytest.raises(InputError, match="line 2") as raised:
         read_stored(path)
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(2, "line 2: format must be 1; got 2; a newer version"), (None, "format must be 1; got None")],
+)
+def test_every_line_tells_its_format(tmp_path, number, words):
+    first, second = records_of(grid("digits", "mlp", seeds=2))
+    path = tmp_path / "kept.jsonl"
+    write_stored([first], path)
+    assert json.loads(path.read_text())["format"] == 1
+    path.write_text(f"{path.read_text()}{json.dumps({'format': number} | vars(second))}\n")
+    with pytest.raises(InputError, match=words):
+        read_stored(path)
 
 
 def test_processes_that_write_at_once_lose_nothing(tmp_path):

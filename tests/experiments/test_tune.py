@@ -16,9 +16,10 @@ import pytest
 
 import ncgnn
 from ncgnn.errors import InputError
-from ncgnn.experiments.tuning.search import TuneWatcher, tune
-from ncgnn.experiments.tuning.space import make_plan
-from ncgnn.experiments.tuning.study import StudyPlace, TuningStudy, quiet
+from ncgnn.experiments import Watcher, tune
+from ncgnn.experiments.tuning.space import make_search
+from ncgnn.experiments.tuning.storage import quiet
+from ncgnn.experiments.tuning.study import Study
 from ncgnn.training import make_config, train_run
 from ncgnn.training.folder import DONE, ERROR
 
@@ -48,11 +49,11 @@ def trials_of(result, settings=QUICK, total=4):
     """The trials of a study as its storage holds them."""
     dataset = result.config.data.dataset
     with quiet():
-        plan = make_plan(dataset=dataset, model="mlp", settings=settings)
-        return TuningStudy(plan, StudyPlace(result.folder, result.folder.name), total).trials()
+        search = make_search(dataset=dataset, model="mlp", settings=settings)
+        return Study(search, result.folder, total).trials()
 
 
-class Stopping(TuneWatcher):
+class Stopping(Watcher):
     """Stops when a run has begun in a study."""
 
     def __init__(self, runs):
@@ -89,7 +90,7 @@ def test_the_metric_decides_which_trial_wins(tmp_path):
     assert found["scores"]["val"]["macro_f1"] == result.value
     assert (found["metric"], result.state.metric) == ("macro_f1", "macro_f1")
     assert f"# macro-F1, {result.value:.4f}" in (result.folder / "best.toml").read_text()
-    with pytest.raises(InputError, match="--metric says it"):
+    with pytest.raises(InputError, match="set it with --metric"):
         tune("digits", "mlp", search={"metric": ["accuracy", "macro_f1"]}, **options)
 
 
@@ -160,12 +161,12 @@ def test_a_stopped_search_goes_on_from_its_checkpoint(small, tmp_path):
     assert found == wanted
 
 
-class StoppingAfterOne(TuneWatcher):
+class StoppingAfterOne(Watcher):
     """Stops when a trial is complete."""
 
     complete = 0
 
-    def searched(self, state):
+    def on_trial(self, state):
         self.complete = state.complete
 
     def stop(self):
@@ -280,7 +281,7 @@ def test_runs_on_another_graph_of_that_name_are_noticed_before_the_search(tmp_pa
 
 def test_when_every_trial_fails_the_error_says_why(small, tmp_path):
     hopeless = {"search": {"training.learning_rate": [1e30]}}
-    message = r"no trial has come to its end.*--retry-failed tries again.*in epoch 0; lower"
+    message = r"no trial was complete.*--retry-failed tries again.*in epoch 0; lower"
     with pytest.raises(InputError, match=message):
         small(tmp_path, **hopeless)
     (study,) = tmp_path.iterdir()
@@ -371,7 +372,7 @@ def test_a_small_space_is_tried_once_and_no_more(small, tmp_path):
 
 
 def test_a_time_limit_ends_the_search(small, tmp_path):
-    with pytest.raises(InputError, match="the same command goes on"):
+    with pytest.raises(InputError, match="the same command continues"):
         small(tmp_path, settings=LONG | {"epochs": 10**6, "patience": 10**6}, timeout=0.5)
 
 
@@ -384,7 +385,7 @@ def test_a_time_limit_ends_the_search(small, tmp_path):
         ({"timeout": float("inf")}, "timeout"),
         ({"seeds": (0, 0)}, "seeds"),
         ({"evaluate_seeds": (0, 5)}, "seed 0 is used in the search"),
-        ({"evaluate_seeds": -2}, "evaluate_seeds is -2"),
+        ({"evaluate_seeds": -2}, "evaluate_seeds must .*got -2"),
         ({"evaluate_seeds": (1, 1)}, "evaluate_seeds"),
         ({"evaluate_seeds": (1, -3)}, "evaluate_seeds"),
         ({"split": "published"}, "published"),

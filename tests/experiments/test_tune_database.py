@@ -20,23 +20,23 @@ import pytest
 import sqlalchemy.pool  # noqa: F401  # threads that import it together do not get far
 
 import ncgnn
-from ncgnn.experiments.tuning import study as _storage
+from ncgnn.experiments.tuning import storage
 from ncgnn.experiments.tuning.search import run_trial, tune
-from ncgnn.experiments.tuning.space import make_plan
-from ncgnn.experiments.tuning.study import SearchError, StudyPlace, TuningStudy, quiet
+from ncgnn.experiments.tuning.space import make_search
+from ncgnn.experiments.tuning.storage import SearchError, quiet
+from ncgnn.experiments.tuning.study import Study
 
 QUICK = {"hidden": 16, "epochs": 5}
 #: Takes a trial in a database, says so, and waits to be killed.
 TAKES_ONE = """
 import sys, time
 from pathlib import Path
-from ncgnn.experiments.tuning.study import TuningStudy
-from ncgnn.experiments.tuning.study import StudyPlace
-from ncgnn.experiments.tuning.space import make_plan
+from ncgnn.experiments.tuning.study import Study
+from ncgnn.experiments.tuning.space import make_search
 
-place = StudyPlace(Path(sys.argv[1]), "s", sys.argv[2])
-taken = TuningStudy(make_plan(dataset="digits", model="mlp"), place, 9).take()
-print(taken.number, flush=True)
+search = make_search(dataset="digits", model="mlp")
+trial = Study(search, Path(sys.argv[1]), 9, sys.argv[2]).take()
+print(trial.number, flush=True)
 time.sleep(600)
 """
 
@@ -99,24 +99,23 @@ def search_twice_at_once(graph, url, tmp_path):
     assert (first.state.done, second.state.done) == (6, 6)
     assert first.state.running == 0
     with quiet():
-        plan = make_plan(dataset=graph, model="mlp", settings=QUICK)
-        study = TuningStudy(plan, StudyPlace(first.folder, first.folder.name, url), 6)
+        study = Study(make_search(dataset=graph, model="mlp", settings=QUICK), first.folder, 6, url)
     ended = [trial for trial in study.trials() if trial.state.name in ("COMPLETE", "PRUNED")]
     assert len(ended) == 6
 
 
 def dead_trial_is_passed_on(url, tmp_path, monkeypatch):
-    monkeypatch.setattr(_storage, "HEARTBEAT", 1)
-    monkeypatch.setattr(_storage, "GRACE", 2)
-    command = [sys.executable, "-W", "ignore", "-c", TAKES_ONE, str(tmp_path / "other"), url]
+    monkeypatch.setattr(storage, "HEARTBEAT", 1)
+    monkeypatch.setattr(storage, "GRACE", 2)
+    command = [sys.executable, "-W", "ignore", "-c", TAKES_ONE, str(tmp_path / "other" / "s"), url]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout is not None
     assert process.stdout.readline().strip() == b"0"
     process.kill()
     process.communicate()
     with quiet():
-        plan = make_plan(dataset="digits", model="mlp")
-        study = TuningStudy(plan, StudyPlace(tmp_path / "mine", "s", url), 1)
+        search = make_search(dataset="digits", model="mlp")
+        study = Study(search, tmp_path / "mine" / "s", 1, url)
         begun = time.monotonic()
         while (taken := study.take()) is None:
             assert time.monotonic() - begun < 30
@@ -152,29 +151,28 @@ def test_a_dead_trial_is_passed_on_in_postgresql(postgres, tmp_path, monkeypatch
 def in_sqlite(tmp_path):
     """A study in a database of one file."""
     with quiet():
-        plan = make_plan(dataset="digits", model="mlp", settings={"hidden": 8, "epochs": 3})
-        url = f"sqlite:///{tmp_path}/study.db"
-        yield TuningStudy(plan, StudyPlace(tmp_path / "mine", "s", url), 9)
+        search = make_search(dataset="digits", model="mlp", settings={"hidden": 8, "epochs": 3})
+        yield Study(search, tmp_path / "mine", 9, f"sqlite:///{tmp_path}/study.db")
 
 
 def break_reports(study, *, whole=False):
     """Take the table of all reports away from the database, or give it back."""
     names = ["broken", "trial_intermediate_values"]
     old, new = names if whole else reversed(names)
-    with closing(sqlite3.connect(study.place.url.removeprefix("sqlite:///"))) as database:
+    with closing(sqlite3.connect(study.url.removeprefix("sqlite:///"))) as database:
         database.execute(f"ALTER TABLE {old} RENAME TO {new}")
 
 
 def test_a_trial_is_not_blamed_for_the_end_of_its_command(in_sqlite, monkeypatch):
-    monkeypatch.setattr(_storage, "HEARTBEAT", 1)
-    monkeypatch.setattr(_storage, "GRACE", 1)
-    again = TuningStudy(in_sqlite.plan, in_sqlite.place, 9)
-    in_sqlite.take().close()  # no more signs of life
+    monkeypatch.setattr(storage, "HEARTBEAT", 1)
+    monkeypatch.setattr(storage, "GRACE", 1)
+    again = Study(in_sqlite.search, in_sqlite.folder, 9, in_sqlite.url)
+    in_sqlite.take().release()  # no more heartbeats
     time.sleep(2.5)
-    again.adopt()
+    again.recover()
     taken = again.take()
     assert (taken.number, taken.runs.name, taken.deaths) == (1, "00000", 0)
-    taken.close()
+    taken.release()
 
 
 def test_a_database_that_is_away_for_a_moment_costs_no_trial(in_sqlite):
@@ -194,14 +192,14 @@ def test_a_database_that_is_away_for_a_moment_costs_no_trial(in_sqlite):
 
 
 def test_a_database_that_stays_away_is_no_error_of_the_trial(in_sqlite, monkeypatch):
-    monkeypatch.setattr(_storage, "PAUSES", (0.01,))
+    monkeypatch.setattr(storage, "PAUSES", (0.01,))
     taken = in_sqlite.take()
 
     def away_after_an_epoch() -> bool:
         break_reports(in_sqlite)
         return False
 
-    with pytest.raises(SearchError, match=r"study\.db cannot be used.*the same command goes on"):
+    with pytest.raises(SearchError, match=r"study\.db cannot be used.*the same command continues"):
         run_trial(in_sqlite, taken, ncgnn.load("digits"), stop=away_after_an_epoch)
     break_reports(in_sqlite, whole=True)
     (trial,) = in_sqlite.trials()

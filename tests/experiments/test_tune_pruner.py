@@ -6,9 +6,10 @@ import optuna
 import pytest
 
 import ncgnn
-from ncgnn.experiments.tuning.search import _Report, run_trial
-from ncgnn.experiments.tuning.space import make_plan
-from ncgnn.experiments.tuning.study import MedianAtStep, StudyPlace, TuningStudy, quiet, step_of
+from ncgnn.experiments.tuning.search import EpochReporter, run_trial
+from ncgnn.experiments.tuning.space import make_search
+from ncgnn.experiments.tuning.storage import quiet
+from ncgnn.experiments.tuning.study import MedianAtStep, Study, step_of
 
 
 @pytest.fixture(autouse=True)
@@ -78,33 +79,35 @@ def test_a_trial_and_its_repetitions_count_once():
     assert not is_pruned(study, {(0, 0, 1): 0.1})
 
 
-class Taken:
+class Heard:
     """Hears what is reported of a trial, and finds nothing bad."""
 
     def __init__(self):
         self.heard = {}
 
-    def is_bad(self, value, step):
+    def should_prune(self, value, step):
         self.heard[step] = value
         return False
 
 
 def test_a_stage_does_not_report_the_best_of_the_one_before():
-    taken = Taken()
-    report = _Report(taken, 0, 1, "val_macro_f1")
+    trial = Heard()
+    report = EpochReporter(trial, 0, 1, "val_macro_f1")
     for phase, value in (("first", 0.9), ("first", 0.8), ("last", 0.2), ("last", 0.3)):
         report({"phase": phase, "val_accuracy": 1.0, "val_macro_f1": value})
     places = [(0, 0, 1), (0, 0, 2), (0, 1, 1), (0, 1, 2)]
     steps = [step_of(*place) for place in places]
-    assert taken.heard == dict(zip(steps, (0.9, 0.9, 0.2, 0.3), strict=True))
+    assert trial.heard == dict(zip(steps, (0.9, 0.9, 0.2, 0.3), strict=True))
 
 
 def test_a_seed_that_was_finished_before_an_interruption_is_reported_again(tmp_path):
-    settings, search = {"hidden": 8, "epochs": 3}, {"training.learning_rate": [0.01]}
-    plan = make_plan(dataset="digits", model="mlp", settings=settings, search=search, seeds=(0, 1))
+    settings, space = {"hidden": 8, "epochs": 3}, {"training.learning_rate": [0.01]}
+    search = make_search(
+        dataset="digits", model="mlp", settings=settings, search=space, seeds=(0, 1)
+    )
     graph, reports = ncgnn.load("digits"), []
     for name, ends in (("whole", (99,)), ("broken", (4, 99))):  # 4 is within the second seed
-        study, seen = TuningStudy(plan, StudyPlace(tmp_path / name, "s"), 1), []
+        study, seen = Study(search, tmp_path / name, 1), []
         for last in ends:
 
             def stop(last=last, seen=seen):
@@ -121,11 +124,11 @@ def test_a_seed_that_was_finished_before_an_interruption_is_reported_again(tmp_p
 
 def test_a_trial_reports_its_best_by_seed_and_stage(tmp_path):
     settings = {"hidden": 8, "epochs": 4, "pretraining": 2}
-    search = {"training.learning_rate": [0.01]}
-    plan = make_plan(
-        dataset="digits", model="cpgnn", settings=settings, search=search, seeds=(0, 1)
+    space = {"training.learning_rate": [0.01]}
+    search = make_search(
+        dataset="digits", model="cpgnn", settings=settings, search=space, seeds=(0, 1)
     )
-    study = TuningStudy(plan, StudyPlace(tmp_path, "s"), 1)
+    study = Study(search, tmp_path, 1)
     run_trial(study, study.take(), ncgnn.load("digits"), stop=lambda: False)
     (trial,) = study.trials()
     assert trial.state.name == "COMPLETE"

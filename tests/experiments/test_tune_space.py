@@ -4,36 +4,36 @@ import pytest
 
 import ncgnn
 from ncgnn.errors import InputError, NcgnnWarning
-from ncgnn.experiments.tuning.space import make_plan
+from ncgnn.experiments.tuning.space import make_search
 from ncgnn.training import search_space
 
 NOTHING = {option: [] for option in search_space("mlp")}
 
 
-def plan(**options):
-    return make_plan(**({"dataset": "digits", "model": "mlp"} | options))
+def search(**options):
+    return make_search(**({"dataset": "digits", "model": "mlp"} | options))
 
 
 def test_the_groups_of_an_option_are_chosen_apart_and_joined():
-    space = plan(model="ncgcn").space
+    space = search(model="ncgcn")
     assert list(space.values) == list(search_space("ncgcn"))
     assert {"model.dropout.0", "model.dropout.1", "model.hops"} <= set(space.choices)
     chosen = {name: values[-1] for name, values in space.choices.items()}
     settings = space.settings(chosen | {"model.dropout.0": 0.1, "model.dropout.1": 0.4})
     assert settings["model.dropout"] == [0.1, 0.4]
-    config = plan(model="ncgcn").config(chosen | {"model.dropout.0": 0.1}, seed=7)
+    config = search(model="ncgcn").config(chosen | {"model.dropout.0": 0.1}, seed=7)
     assert config.model.options["dropout"] == [0.1, 0.9]
     assert config.training.seed == 7
 
 
 def test_values_are_replaced_added_and_taken_out():
-    space = plan(
+    space = search(
         search={
             "training.learning_rate": [0.02, 0.2],
             "data.scaling": ["raw", "row"],
             "training.weight_decay": [],
         }
-    ).space
+    )
     assert space.values["training.learning_rate"] == [0.02, 0.2]
     assert space.values["data.scaling"] == ["raw", "row"]
     assert "training.weight_decay" not in space.values
@@ -42,13 +42,13 @@ def test_values_are_replaced_added_and_taken_out():
 
 @pytest.mark.parametrize("key", ["dropout", "model.dropout"])
 def test_a_fixed_value_is_not_searched(key):
-    made = plan(settings={key: 0.25})
-    assert "model.dropout" not in made.space.values
-    assert made.first.model.options["dropout"] == 0.25
+    made = search(settings={key: 0.25})
+    assert "model.dropout" not in made.values
+    assert made.base.model.options["dropout"] == 0.25
 
 
 @pytest.mark.parametrize(
-    ("search", "message"),
+    ("values", "message"),
     [
         ({"model.droput": [0.1]}, "model.droput: there is no such option; did you mean dropout"),
         ({"traning.epochs": [5]}, "there is no section 'traning'"),
@@ -58,33 +58,33 @@ def test_a_fixed_value_is_not_searched(key):
         ({"model.dropout": [0.1, 0.1]}, "model.dropout lists a value twice"),
         ({"model.dropout": [0.1, [0.2]]}, "one such list per group"),
         ({"model.dropout": [[0.1], []]}, "gives a group no values"),
-        ({"training.seed": [0, 1]}, "--seeds says it"),
+        ({"training.seed": [0, 1]}, "set it with --seeds"),
         (NOTHING, "there is nothing to search for mlp"),
     ],
 )
-def test_a_wrong_space_is_one_clear_error(search, message):
+def test_a_wrong_space_is_one_clear_error(values, message):
     with pytest.raises(InputError) as caught:
-        plan(search=search)
+        search(search=values)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_fixed_and_searched_contradict_each_other():
     with pytest.raises(InputError, match=r"model\.dropout has a fixed value and is searched"):
-        plan(settings={"dropout": 0.1}, search={"model.dropout": [0.1, 0.2]})
+        search(settings={"dropout": 0.1}, search={"model.dropout": [0.1, 0.2]})
     with pytest.raises(InputError, match="contradict"):
-        plan(settings={"seed": 3}, seeds=(4,))
+        search(settings={"seed": 3}, seeds=(4,))
 
 
 def test_a_seed_among_the_settings_is_the_tuning_seed(tmp_path):
     file = tmp_path / "c.toml"
     file.write_text("[training]\nseed = 5\n")
-    assert plan().seeds == (0,)
-    assert plan(settings={"seed": 3}).seeds == (3,)
-    assert plan(settings={"training.seed": 3}).first.training.seed == 3
-    assert plan(config=file).seeds == (5,)
-    assert plan(config=file, seeds=(1, 2)).seeds == (1, 2)
-    assert plan(settings={"seed": 3}) == plan(seeds=(3,))
+    assert search().seeds == (0,)
+    assert search(settings={"seed": 3}).seeds == (3,)
+    assert search(settings={"training.seed": 3}).base.training.seed == 3
+    assert search(config=file).seeds == (5,)
+    assert search(config=file, seeds=(1, 2)).seeds == (1, 2)
+    assert search(settings={"seed": 3}) == search(seeds=(3,))
 
 
 def test_a_file_holds_fixed_values_and_the_space(tmp_path):
@@ -94,16 +94,16 @@ def test_a_file_holds_fixed_values_and_the_space(tmp_path):
         '[data]\ndataset = "mine.npz"\n[model]\nname = "gcn"\nhidden = 8\n'
         "[search.model]\ndropout = [0.1, 0.2]\n[search.training]\nweight_decay = []\n"
     )
-    made = plan(config=file, dataset=None, model=None, settings={"epochs": 4})
-    assert made.first.data.dataset == str(tmp_path / "mine.npz")
-    assert (made.first.model.name, made.first.model.options["hidden"]) == ("gcn", 8)
-    assert made.first.training.epochs == 4
-    assert made.space.values["model.dropout"] == [0.1, 0.2]
-    assert set(made.space.values) == {"model.dropout", "training.learning_rate"}
+    made = search(config=file, dataset=None, model=None, settings={"epochs": 4})
+    assert made.base.data.dataset == str(tmp_path / "mine.npz")
+    assert (made.base.model.name, made.base.model.options["hidden"]) == ("gcn", 8)
+    assert made.base.training.epochs == 4
+    assert made.values["model.dropout"] == [0.1, 0.2]
+    assert set(made.values) == {"model.dropout", "training.learning_rate"}
     with pytest.warns(NcgnnWarning, match="not used for mlp"):
-        other = plan(config=file, dataset=None, model="mlp")
-    assert other.first.model.options["hidden"] == 512
-    assert other.space.values["model.dropout"] == search_space("mlp")["model.dropout"]
+        other = search(config=file, dataset=None, model="mlp")
+    assert other.base.model.options["hidden"] == 512
+    assert other.values["model.dropout"] == search_space("mlp")["model.dropout"]
 
 
 @pytest.mark.parametrize(
@@ -120,13 +120,13 @@ def test_errors_of_a_file_name_it(tmp_path, text, message):
     file = tmp_path / "c.toml"
     file.write_text(text)
     with pytest.raises(InputError, match=message) as caught:
-        plan(config=file)
+        search(config=file)
     assert str(file) in str(caught.value)
 
 
 def test_equal_plans_have_equal_names():
     def name(**options):
-        return plan(**options).study_name("0", ["0"])
+        return search(**options).study_name("0", ["0"])
 
     assert name() == name(split="stratified")
     assert name().startswith("tune-digits-mlp-stratified-")
@@ -136,8 +136,8 @@ def test_equal_plans_have_equal_names():
         name(settings={"hidden": 8}),
         name(seeds=(0, 1)),
         name(search={"model.dropout": [0.1]}),
-        plan().study_name("1", ["0"]),
-        plan().study_name("0", ["1"]),
+        search().study_name("1", ["0"]),
+        search().study_name("0", ["1"]),
     ]
     assert len({name(), *others}) == 8
 
@@ -145,13 +145,13 @@ def test_equal_plans_have_equal_names():
 @pytest.mark.parametrize("key", ["seed", "split_seed", "split", "dataset", "name", "device"])
 def test_what_another_option_says_is_never_searched(key):
     with pytest.raises(InputError, match="cannot be searched"):
-        plan(search={key: [0, 1]})
+        search(search={key: [0, 1]})
 
 
 def test_an_option_is_one_whether_its_section_is_named_or_not():
-    assert plan(search={"dropout": [0.9]}).space.values["model.dropout"] == [0.9]
-    assert "dropout" not in plan(search={"dropout": [0.9]}).space.values
-    assert plan(seeds=2).seeds == (0, 1)
+    assert search(search={"dropout": [0.9]}).values["model.dropout"] == [0.9]
+    assert "dropout" not in search(search={"dropout": [0.9]}).values
+    assert search(seeds=2).seeds == (0, 1)
 
 
 def test_the_name_of_a_study_says_nothing_of_folders(tmp_path):
@@ -159,17 +159,19 @@ def test_the_name_of_a_study_says_nothing_of_folders(tmp_path):
     for folder in ("here", "there"):
         file = tmp_path / folder / "mine.npz"
         ncgnn.save(ncgnn.generate(60, 200, classes=3, features=4), file)
-        names.add(plan(dataset=str(file)).study_name("0", ["0"]))
+        names.add(search(dataset=str(file)).study_name("0", ["0"]))
     (name,) = names
     assert name.startswith("tune-mine-mlp-")
 
 
 def test_what_the_preset_says_is_looked_for_among_the_choices():
-    paper = make_plan(dataset="chameleon-filtered", model="ncgcn", split="paper")
-    usual = paper.usual
-    assert usual["training.learning_rate"] == 0.1
-    assert (usual["model.dropout.0"], usual["model.dropout.1"]) == (0.6, 0.2)
-    assert (usual["model.hops"], usual["model.threshold"]) == (2, 0.6)
+    paper = make_search(dataset="chameleon-filtered", model="ncgcn", split="paper")
+    chosen = paper.preset
+    assert chosen["training.learning_rate"] == 0.1
+    assert (chosen["model.dropout.0"], chosen["model.dropout.1"]) == (0.6, 0.2)
+    assert (chosen["model.hops"], chosen["model.threshold"]) == (2, 0.6)
     other = {"model.threshold": [0.1, 0.2], "model.dropout": [0.6, 0.5]}
-    none = make_plan(dataset="chameleon-filtered", model="ncgcn", split="paper", search=other).usual
+    none = make_search(
+        dataset="chameleon-filtered", model="ncgcn", split="paper", search=other
+    ).preset
     assert not {"model.threshold", "model.dropout"} & none.keys()

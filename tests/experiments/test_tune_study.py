@@ -16,9 +16,10 @@ from optuna.trial import TrialState
 import ncgnn
 from ncgnn._io import take_lock
 from ncgnn.errors import InputError
-from ncgnn.experiments.tuning.search import run_trial, write_trials
-from ncgnn.experiments.tuning.space import make_plan
-from ncgnn.experiments.tuning.study import StudyPlace, TakenTrial, TuningStudy, mend_journal, quiet
+from ncgnn.experiments.tuning.search import run_trial, write_results
+from ncgnn.experiments.tuning.space import make_search
+from ncgnn.experiments.tuning.storage import mend_journal, quiet
+from ncgnn.experiments.tuning.study import Study, Trial
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 
@@ -26,20 +27,18 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 TAKES_ONE = """
 import sys, time
 from pathlib import Path
-from ncgnn.experiments.tuning.study import TuningStudy
-from ncgnn.experiments.tuning.study import StudyPlace
-from ncgnn.experiments.tuning.space import make_plan
+from ncgnn.experiments.tuning.study import Study
+from ncgnn.experiments.tuning.space import make_search
 
-study = TuningStudy(make_plan(dataset="digits", model="mlp"), StudyPlace(Path(sys.argv[1]), "s"), 9)
-taken = study.take()
-print(taken.number, flush=True)
+trial = Study(make_search(dataset="digits", model="mlp"), Path(sys.argv[1]), 9).take()
+print(trial.number, flush=True)
 time.sleep(600)
 """
 #: Holds the lock of the journal until it is killed.
 HOLDS_LOCK = """
 import sys, time
 from pathlib import Path
-from ncgnn.experiments.tuning.study import JournalLock
+from ncgnn.experiments.tuning.storage import JournalLock
 
 lock = JournalLock(Path(sys.argv[1]))
 lock.acquire()
@@ -55,11 +54,10 @@ def _quiet():
 
 
 def open_study(folder, total=9, **options):
-    plan = make_plan(dataset="digits", model="mlp", **options)
-    return TuningStudy(plan, StudyPlace(folder, "s"), total)
+    return Study(make_search(dataset="digits", model="mlp", **options), folder, total)
 
 
-def started(code, *arguments):
+def start(code, *arguments):
     command = [sys.executable, "-c", code, *(str(argument) for argument in arguments)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -133,7 +131,7 @@ def test_damage_in_the_middle_is_one_clear_error(tmp_path):
 
 def test_a_lock_ends_with_its_process(tmp_path):
     complete(open_study(tmp_path), 0.1)
-    process, said = started(HOLDS_LOCK, tmp_path / "journal.jsonl")
+    process, said = start(HOLDS_LOCK, tmp_path / "journal.jsonl")
     assert said == "locked"
     assert take_lock(tmp_path / "journal.lock", wait=False) is None
     kill(process)
@@ -143,7 +141,7 @@ def test_a_lock_ends_with_its_process(tmp_path):
 
 
 def test_a_killed_process_loses_no_trial(tmp_path):
-    process, number = started(TAKES_ONE, tmp_path)
+    process, number = start(TAKES_ONE, tmp_path)
     study = open_study(tmp_path)
     other = study.take()  # the first one lives, and is left alone
     assert number == "0"
@@ -160,13 +158,13 @@ def test_a_killed_process_loses_no_trial(tmp_path):
     other.complete(0.4, scores(0.4))
     fresh = study.take()
     assert fresh.params not in (again.params, other.params)
-    fresh.close()
+    fresh.release()
 
 
 def test_a_trial_that_kills_its_processes_is_given_up(tmp_path):
     study = open_study(tmp_path)
     for _ in range(3):
-        study.take().close()  # to others the same as a death
+        study.take().release()  # to others the same as a death
     taken = study.take()
     assert taken.deaths == 3
     run_trial(study, taken, ncgnn.generate(20, 40), stop=lambda: False)
@@ -174,31 +172,31 @@ def test_a_trial_that_kills_its_processes_is_given_up(tmp_path):
     assert "ended 3 times" in study.trials()[taken.number].user_attrs["error"]
     fresh = study.take()
     assert (fresh.deaths, fresh.params == taken.params) == (0, False)
-    fresh.close()
+    fresh.release()
 
 
 def test_a_trial_is_not_blamed_for_the_end_of_its_command(tmp_path):
-    process, _ = started(TAKES_ONE, tmp_path)
+    process, _ = start(TAKES_ONE, tmp_path)
     study = open_study(tmp_path)
-    study.adopt()
+    study.recover()
     assert study.state().running == 1
     kill(process)
-    study.adopt()
+    study.recover()
     assert study.state().running == 0
     again = study.take()
     assert (again.deaths, again.params) == (0, study.trials()[0].params)
-    again.close()
+    again.release()
 
 
-def hand_back(study):
-    study.take().hand_back()
+def requeue(study):
+    study.take().requeue()
 
 
 def die_before_the_choice(study):
-    TakenTrial(study._study, study.place).close()
+    Trial(study).release()
 
 
-@pytest.mark.parametrize("interrupt", [hand_back, die_before_the_choice])
+@pytest.mark.parametrize("interrupt", [requeue, die_before_the_choice])
 def test_an_interrupted_search_takes_the_same_course(tmp_path, interrupt):
     values = [0.1, 0.5, 0.3, 0.7, 0.2, 0.4] * 3
     straight = open_study(tmp_path / "a", total=99)
@@ -218,19 +216,19 @@ def test_a_trial_that_ends_between_two_looks_is_not_dead(tmp_path):
     taken = study.take()
     seen = study.trials()[taken.number]
     taken.complete(0.5, scores(0.5))
-    assert not study._is_dead(seen)
+    assert not study.is_dead(seen)
     lost = study.take()
-    lost.close()
-    assert study._is_dead(study.trials()[lost.number])
+    lost.release()
+    assert study.is_dead(study.trials()[lost.number])
 
 
 def test_pruned_trials_have_no_value_in_the_table(tmp_path):
     study = open_study(tmp_path)
     complete(study, 0.8)
     taken = study.take()
-    taken.is_bad(0.95, 1)
+    taken.should_prune(0.95, 1)
     taken.prune()
-    write_trials(tmp_path / "trials.csv", study.plan, study.trials())
+    write_results(study)
     with (tmp_path / "trials.csv").open() as stream:
         rows = [(row["state"], row["val_accuracy"]) for row in csv.DictReader(stream)]
     assert rows == [("complete", "0.8"), ("pruned", "")]
@@ -243,14 +241,14 @@ def test_no_more_trials_than_wanted(tmp_path):
     first.complete(0.1, scores(0.1))
     assert study.take() is None
     assert not study.state().is_over
-    second.hand_back()
+    second.requeue()
     third = study.take()
     assert third.params == second.params
     third.prune()
     assert study.state().is_over
     more = open_study(tmp_path, total=3).take()
     assert more is not None
-    more.close()
+    more.release()
 
 
 def test_errors_end_a_search(tmp_path):
@@ -289,10 +287,10 @@ def test_the_first_trial_takes_what_the_preset_says(tmp_path):
     study = open_study(tmp_path, search={"training.learning_rate": [0.5, 0.01, 0.7]})
     first, second = study.take(), study.take()
     assert first.params["training.learning_rate"] == 0.01  # mlp's own
-    assert study.plan.usual.items() <= first.params.items()
+    assert study.search.preset.items() <= first.params.items()
     assert second.params != first.params
     for taken in (first, second):
-        taken.close()
+        taken.release()
 
 
 def test_choices_that_are_at_work_are_not_proposed_again(tmp_path):
@@ -301,20 +299,20 @@ def test_choices_that_are_at_work_are_not_proposed_again(tmp_path):
     assert {one.params["training.learning_rate"] for one in taken} == {0.1, 0.2, 0.3}
     assert study.take() is None
     assert not study.state().is_over
-    taken[1].hand_back()
+    taken[1].requeue()
     again = study.take()
     assert again.params == taken[1].params
     for one in (taken[0], taken[2], again):
-        one.close()
+        one.release()
 
 
 def test_what_two_machines_have_begun_at_once_counts_once(tmp_path):
     study = open_study(tmp_path, **one_choice(0.1, 0.2))
     first = study.take()
     rate = first.params["training.learning_rate"]
-    study._study.enqueue_trial({"training.learning_rate": rate})
-    same = TakenTrial(study._study, study.place)  # by a machine that has not heard of the first
-    study._choose(same)
+    study.optuna.enqueue_trial({"training.learning_rate": rate})
+    same = Trial(study)  # by a machine that has not heard of the first
+    study.choose(same)
     assert same.params == first.params
     assert study.state().running == 1
     for taken in (first, same):
@@ -343,8 +341,8 @@ def test_failed_trials_are_tried_once_more_if_wanted(tmp_path):
         taken.fail("the disk was full")
     again = open_study(tmp_path, total=7)
     assert again.take() is None
-    again.forget_failed()
-    again.forget_failed()  # and nothing twice
+    again.retry_failed()
+    again.retry_failed()  # and nothing twice
     assert (again.state().failed, again.state().is_over) == (0, False)
     for params in failed:
         taken = again.take()
@@ -352,7 +350,7 @@ def test_failed_trials_are_tried_once_more_if_wanted(tmp_path):
         taken.complete(0.5, scores(0.5))
     fresh = again.take()
     assert fresh.params not in failed
-    fresh.close()
+    fresh.release()
 
 
 @pytest.mark.parametrize("ending", ["complete", "fail", "repeat"])
@@ -361,8 +359,8 @@ def test_a_trial_that_others_have_taken_over_is_left_to_them(tmp_path, ending):
     graph = ncgnn.load("digits")
     if ending == "repeat":
         run_trial(study, study.take(), graph, stop=lambda: False)
-        taken = TakenTrial(study._study, study.place)
-        study._choose(taken)
+        taken = Trial(study)
+        study.choose(taken)
     elif ending == "fail":
         graph = ncgnn.generate(2, 1)  # too small for a split
     if ending != "repeat":
@@ -370,8 +368,8 @@ def test_a_trial_that_others_have_taken_over_is_left_to_them(tmp_path, ending):
     (taken.runs / "of-the-others").mkdir(parents=True)
 
     def take_over() -> bool:
-        if taken.trial.study.trials[taken.number].state == TrialState.RUNNING:
-            taken.trial.study.tell(taken.number, state=TrialState.FAIL)
+        if study.trials()[taken.number].state == TrialState.RUNNING:
+            study.optuna.tell(taken.number, state=TrialState.FAIL)
         return False
 
     if ending != "complete":
@@ -380,13 +378,13 @@ def test_a_trial_that_others_have_taken_over_is_left_to_them(tmp_path, ending):
     assert study.trials()[taken.number].state == TrialState.FAIL
     assert "error" not in study.trials()[taken.number].user_attrs
     assert (taken.runs / "of-the-others").is_dir()
-    assert not study.place.lock_of(taken.number).exists()
+    assert not study.lock_of(taken.number).exists()
 
 
 def test_an_end_that_others_have_told_before_is_not_told_again(tmp_path):
     study = open_study(tmp_path)
     taken = study.take()
-    taken.trial.study.tell(taken.number, state=TrialState.FAIL)
+    study.optuna.tell(taken.number, state=TrialState.FAIL)
     with pytest.raises(UpdateFinishedTrialError):
         taken.prune()
-    assert not study.place.lock_of(taken.number).exists()
+    assert not study.lock_of(taken.number).exists()

@@ -9,7 +9,7 @@ import pytest
 from tiny import InterruptedRunError, interrupt_at, tiny_config
 
 from ncgnn.errors import InputError, NcgnnWarning
-from ncgnn.experiments.records import origin as origin_of
+from ncgnn.experiments.results import read_origin
 from ncgnn.training import DamagedFileError, RunFolder, make_config, to_toml, train_run
 from ncgnn.training.config import FORMAT
 from ncgnn.training.folder import environment
@@ -52,7 +52,7 @@ def test_other_environments_of_a_run_are_kept(tmp_path, damage):
     kept = json.loads(path.read_text())
     del origin["format"]
     assert kept == begun | {"continued_in": [origin]}
-    assert origin_of(RunFolder(path.parent))[0] == f"{'f' * 10}+{origin['code_sha256'][:10]}"
+    assert read_origin(RunFolder(path.parent))[0] == f"{'f' * 10}+{origin['code_sha256'][:10]}"
 
 
 @pytest.mark.filterwarnings("ignore:.*(another environment|starts anew)")

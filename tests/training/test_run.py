@@ -14,7 +14,7 @@ from torch_geometric.nn import GATConv, GCNConv, MessagePassing
 import ncgnn
 from ncgnn.data import Split
 from ncgnn.errors import InputError, NcgnnWarning
-from ncgnn.experiments.records import read_runs
+from ncgnn.experiments import read_runs
 from ncgnn.graph import as_graph
 from ncgnn.nn import grouping, register_backbone
 from ncgnn.nn import registry as _models

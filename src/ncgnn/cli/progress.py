@@ -18,7 +18,7 @@ from rich.progress import (
 )
 
 from ncgnn.cli.options import Verbosity, note
-from ncgnn.experiments import TuneWatcher, Watcher, flat, short
+from ncgnn.experiments import Watcher, flatten, format_value
 from ncgnn.training import SCORE_NAMES
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class SweepProgress(_Bars, Watcher):
         self._bar_of: dict[str, TaskID] = {}
         self._titles: dict[str, str] = {}
 
-    def planned(self, cells: Iterable[Cell], finished: int) -> None:
+    def on_plan(self, cells: Iterable[Cell], finished: int) -> None:
         """Say how much there is to do."""
         configs = {cell.name: cell.config for cell in cells}
         self._planned, self._titles = len(configs), titles(configs)
@@ -170,7 +170,7 @@ class SweepProgress(_Bars, Watcher):
         self.note(f"runs to train: {self._planned}{found}")
         self._total = self._bars.add_task("all runs", total=self._planned, state="")
 
-    def started(self, cell: Cell) -> None:
+    def on_start(self, cell: Cell) -> None:
         """Show a cell."""
         if cell.name not in self._bar_of:
             epochs = cell.config.training.epochs
@@ -178,7 +178,7 @@ class SweepProgress(_Bars, Watcher):
                 self._titles[cell.name], total=epochs, state="waiting"
             )
 
-    def progress(self, cell: Cell, state: dict[str, Any]) -> None:
+    def on_progress(self, cell: Cell, state: dict[str, Any]) -> None:
         """Show how far a cell is."""
         self._bars.update(
             self._bar_of[cell.name],
@@ -186,7 +186,7 @@ class SweepProgress(_Bars, Watcher):
             state=f"best {_val(cell.config.training.metric)} {state['best']:.2%}",
         )
 
-    def ended(self, cell: Cell) -> None:
+    def on_end(self, cell: Cell) -> None:
         """Say how a cell ended."""
         if (bar := self._bar_of.pop(cell.name, None)) is not None:
             self._bars.remove_task(bar)
@@ -213,16 +213,16 @@ def titles(configs: dict[str, RunConfig]) -> dict[str, str]:
     """What every run is called: its title, and the options by which others of that title differ."""
     by_title: dict[str, dict[str, dict[str, Any]]] = {}
     for name, config in configs.items():
-        by_title.setdefault(_title(config), {})[name] = flat(config.model_dump(mode="json"))
+        by_title.setdefault(_title(config), {})[name] = flatten(config.model_dump(mode="json"))
     called: dict[str, str] = {}
     for text, alike in by_title.items():
         values: dict[str, set[str]] = {}
         for options in alike.values():
             for option, value in options.items():
-                values.setdefault(option, set()).add(short(value))
+                values.setdefault(option, set()).add(format_value(value))
         for name, options in alike.items():
             own = [
-                f"{o.partition('.')[2]}={short(v)}"
+                f"{o.partition('.')[2]}={format_value(v)}"
                 for o, v in options.items()
                 if len(values[o]) > 1
             ]
@@ -230,13 +230,13 @@ def titles(configs: dict[str, RunConfig]) -> dict[str, str]:
     return called
 
 
-class TuneProgress(SweepProgress, TuneWatcher):
+class TuneProgress(SweepProgress):
     """A bar for the trials on a terminal, a line per trial elsewhere; then the winner's runs."""
 
     _trials: TaskID | None = None
     _last_line = ""
 
-    def searched(self, state: SearchState) -> None:
+    def on_trial(self, state: SearchState) -> None:
         """Show how far the search is."""
         best = "none complete yet"
         if state.best is not None:

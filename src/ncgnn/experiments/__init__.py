@@ -1,41 +1,37 @@
-"""Experiments: many runs, what came of them, and the tables of the paper."""
+"""Experiments: sweeps of runs, tables of their results, and parameter searches."""
 
 from ncgnn.experiments.cells import Cell
-from ncgnn.experiments.grids import (
-    check_all_used,
-    check_settings,
-    file_for,
-    grid,
-    read_config_files,
-    seed_list,
-    short_names,
-)
-from ncgnn.experiments.records import (
-    Record,
-    as_records,
-    of_this_graph,
-    read_runs,
-    read_stored,
-    write_stored,
-)
 from ncgnn.experiments.results import (
     Difference,
+    Record,
     Row,
-    flat,
+    as_records,
+    flatten,
+    format_value,
+    of_this_graph,
     paired_test,
+    read_runs,
+    read_stored,
     results_table,
-    short,
+    short_names,
     uneven_efforts,
     without_pairs,
+    write_stored,
 )
 from ncgnn.experiments.sweeps import (
     SweepResult,
     Watcher,
+    check_all_used,
+    check_settings,
+    file_for,
     finished_runs,
+    grid,
     plan,
+    read_config_files,
+    seed_list,
     sweep,
 )
-from ncgnn.experiments.tuning.search import TuneResult, TuneWatcher, tune
+from ncgnn.experiments.tuning.search import TuneResult, seen_share, tune
 from ncgnn.experiments.tuning.study import SearchState
 
 __all__ = [
@@ -46,14 +42,14 @@ __all__ = [
     "SearchState",
     "SweepResult",
     "TuneResult",
-    "TuneWatcher",
     "Watcher",
     "as_records",
     "check_all_used",
     "check_settings",
     "file_for",
     "finished_runs",
-    "flat",
+    "flatten",
+    "format_value",
     "grid",
     "of_this_graph",
     "paired_test",
@@ -63,7 +59,7 @@ __all__ = [
     "read_stored",
     "results_table",
     "seed_list",
-    "short",
+    "seen_share",
     "short_names",
     "sweep",
     "tune",

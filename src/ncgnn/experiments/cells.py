@@ -1,4 +1,4 @@
-"""One cell of a sweep: a run that is trained wherever there is room, and never twice."""
+"""One cell of a sweep: a run that any process may train, and that is never trained twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from ncgnn._numba import use_threads
 from ncgnn.data import load, make_split
 from ncgnn.errors import DataNotFoundError, InputError, NcgnnWarning, lacks_memory, sentence
-from ncgnn.nn import model_class, register_model
+from ncgnn.experiments.workers import IMPORT_REMEDY
+from ncgnn.nn import model_class, model_names, register_model
 from ncgnn.training import (
     CONFIG,
     ERROR,
@@ -43,19 +44,18 @@ State = Literal["finished", "running", "interrupted", "damaged", "failed", "miss
 
 @dataclass(frozen=True)
 class Cell:
-    """A run of a sweep: what is asked for, and where it stands.
+    """A run of a sweep: its configuration and its state.
 
     Attributes:
-        config: Its configuration, all options filled in.
+        config: All options.
         runs: Folder of all runs.
         data_dir: Folder with npz files.
         threads: Number of threads that train it.
-        graph_sha256: Hash of the graph that it is trained on; "" if that is not at hand.
+        graph_sha256: Hash of its graph; "" if that is not at hand.
         split_sha256: Hash of its split.
         warm_up: Whether two epochs that are thrown away come first, so that its time is without
             what a process does once.
-        state: ``finished``; ``running`` in another process; ``interrupted``; ``damaged`` since it
-            was finished; ``failed``; or ``missing``.
+        state: ``running`` means in another process, ``damaged`` since it was finished.
         wanted: Whether a sweep has work to do on it.
         run: The finished run.
         error: Why it failed or cannot be trained, or what is damaged.
@@ -98,15 +98,15 @@ def make_cells(
     retry_failed: bool = False,
     download: bool = True,
 ) -> list[Cell]:
-    """One cell per configuration, as it stands, after a look at what would make every one fail.
+    """One cell per configuration, in its present state; input that would fail every one is refused.
 
-    Without ``download``, nothing will be trained: cells whose graph is not at hand know no hashes
-    of it, and any device will do.
+    Without ``download``, nothing will be trained: graphs that are not at hand have no hashes, and
+    devices are not checked.
     """
     place = None if data_dir is None else Path(data_dir).expanduser().resolve()
     root = Path(runs).expanduser().resolve()
     if root.exists() and not root.is_dir():
-        raise InputError(f"--runs is {root}, which is a file; name a folder.")
+        raise InputError(f"--runs must be a folder; got {root}, which is a file.")
     hashes: dict[str, str] = {}
     splits: dict[tuple[str, str, int], str] = {}
     for dataset in dict.fromkeys(config.data.dataset for config in configs):
@@ -126,14 +126,18 @@ def make_cells(
             *(config, root, place, threads, hashes.get(config.data.dataset, "")),
             splits.get(_split_of(config), ""),
             warm_up,
-            model=_own_class(config.model.name),
+            model=importable_class(config.model.name),
         )
         for config in configs
     }
     return [inspect(cell, retry_failed=retry_failed) for cell in cells.values()]
 
 
-def _own_class(name: str) -> type[Model] | None:
+def _split_of(config: RunConfig) -> tuple[str, str, int]:
+    return config.data.dataset, config.data.split, config.split_seed
+
+
+def importable_class(name: str) -> type[Model] | None:
     """The class of a model that is not of this package, if other processes may import it."""
     kind = model_class(name)
     if kind.__module__.startswith("ncgnn."):
@@ -145,8 +149,16 @@ def _own_class(name: str) -> type[Model] | None:
     return kind
 
 
+def use_class(name: str, kind: type[Model] | None) -> None:
+    """In a worker: register a class of one's own; an unknown model without one is an error."""
+    if kind is not None:
+        register_model(kind, name, replace=True)
+    elif name not in model_names():
+        raise InputError(f"a worker process does not know the model {name}; {IMPORT_REMEDY}")
+
+
 def inspect(cell: Cell, *, retry_failed: bool = False) -> Cell:
-    """Fill in where a cell stands; it is finished only if every file is as it was written.
+    """A cell in its present state; it is finished only if every file is as it was written.
 
     Args:
         cell: The cell.
@@ -162,20 +174,26 @@ def inspect(cell: Cell, *, retry_failed: bool = False) -> Cell:
                 check_same_graph(folder, cell.config, cell.graph_sha256, cell.split_sha256)
             return replace(cell, state="finished", wanted=False, run=run)
     except DamagedFileError as damage:
-        in_use = folder.is_in_use()
-        return replace(
-            cell, state="running" if in_use else "damaged", error="" if in_use else str(damage)
-        )
+        if folder.is_in_use():
+            return replace(cell, state="running")
+        return replace(cell, state="damaged", error=str(damage))
     except (InputError, OSError) as problem:  # another run, a changed graph, an unreadable folder
         return replace(cell, state="failed", wanted=False, error=str(problem))
     if folder.is_in_use():
         return replace(cell, state="running")
     if (folder / ERROR).is_file():
-        kept = _read_error(folder)
-        wanted = retry_failed or bool(kept.get("input"))
-        return replace(cell, state="failed", wanted=wanted, error=kept_error(folder))
+        error, is_input = read_error(folder)
+        return replace(cell, state="failed", wanted=retry_failed or is_input, error=error)
     begun = (folder / CONFIG).is_file()
     return replace(cell, state="interrupted" if begun else "missing")
+
+
+def read_error(folder: RunFolder) -> tuple[str, bool]:
+    """The error that a run ended with, and whether it was one of its input."""
+    kept: dict[str, Any] = {}
+    with suppress(DamagedFileError):
+        kept = folder.read_json(ERROR)
+    return str(kept.get("error", "unknown error")), bool(kept.get("input"))
 
 
 def work(
@@ -183,7 +201,7 @@ def work(
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Cell:
-    """Train a cell, go on with it, or find it finished; an error is kept in its folder.
+    """Train a cell, from its latest checkpoint if there is one; an error is kept in its folder.
 
     Returns:
         The cell, ``finished``, ``failed``, ``interrupted`` on request, or ``running`` because
@@ -193,9 +211,8 @@ def work(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            if cell.model is not None:
-                register_model(cell.model, cell.config.model.name, replace=True)
-            graph = _checked_graph(cell)
+            use_class(cell.config.model.name, cell.model)
+            graph = _load_graph(cell)
             if cell.warm_up and not cell.folder.is_done() and not cell.folder.is_in_use():
                 _warm_up(cell.config, graph, stop)
             run = train_run(cell.config, cell.runs, graph=graph, on_epoch=on_epoch, stop=stop)
@@ -224,29 +241,13 @@ def fail(cell: Cell, error: str, trace: str = "", *, wrong_input: bool = False) 
     return replace(cell, state="failed", wanted=False, error=error)
 
 
-def kept_error(folder: RunFolder) -> str:
-    """The error that a run ended with."""
-    return str(_read_error(folder).get("error", "unknown error"))
-
-
-def _read_error(folder: RunFolder) -> dict[str, Any]:
-    try:
-        return folder.read_json(ERROR)
-    except DamagedFileError:
-        return {}
-
-
-def _split_of(config: RunConfig) -> tuple[str, str, int]:
-    return config.data.dataset, config.data.split, config.split_seed
-
-
-def _checked_graph(cell: Cell) -> Graph:
-    """The graph of a cell; an error if it is not the one that the sweep was planned with."""
+def _load_graph(cell: Cell) -> Graph:
+    """The graph of a cell, which must be the one that the sweep was planned with."""
     config = cell.config
-    graph, graph_sha256 = _load(config.data.dataset, cell.data_dir)
+    graph = _load(config.data.dataset, cell.data_dir)
     if cell.graph_sha256:
         split = make_split(graph, config.data.split, config.split_seed, warn=False)
-        if (graph_sha256, split.sha256) != (cell.graph_sha256, cell.split_sha256):
+        if (graph.fingerprint, split.sha256) != (cell.graph_sha256, cell.split_sha256):
             raise InputError(
                 f"{config.data.dataset} is another graph here than where the sweep was begun, or "
                 "has changed since; make the files the same."
@@ -255,9 +256,8 @@ def _checked_graph(cell: Cell) -> Graph:
 
 
 @lru_cache(maxsize=2)
-def _load(dataset: str, data_dir: Path | None) -> tuple[Graph, str]:
-    graph = load(dataset, data_dir)
-    return graph, graph.fingerprint
+def _load(dataset: str, data_dir: Path | None) -> Graph:
+    return load(dataset, data_dir)
 
 
 def _warm_up(config: RunConfig, graph: Graph, stop: Callable[[], bool] | None) -> None:

@@ -1,6 +1,8 @@
-"""Tables of finished runs: one row per model, options, data set and split family.
+"""Finished runs: records of them, files of records, and tables that compare them.
 
-Rows hold runs that differ in nothing but their seed, and are compared seed by seed.
+A record holds the configuration and the scores of a run, without weights. It comes from a run
+folder, or from a line of a JSON file that is kept beside the code. A row of a table holds records
+that differ in nothing but their seed, and rows are compared seed by seed.
 """
 
 from __future__ import annotations
@@ -10,15 +12,262 @@ import math
 import statistics
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ncgnn.errors import InputError
-from ncgnn.training import Spread
+from ncgnn._io import locked, write_text
+from ncgnn.data import load, make_split
+from ncgnn.errors import DataNotFoundError, InputError, NcgnnError
+from ncgnn.experiments.cells import read_error
+from ncgnn.training import (
+    CONFIG,
+    DONE,
+    ENVIRONMENT,
+    ERROR,
+    DamagedFileError,
+    RunFolder,
+    Spread,
+    code_versions,
+    config_sha256,
+    finished_run,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ncgnn.experiments.records import Record
+    from ncgnn.training import RunConfig, RunResult
+
+#: Number of the format of a stored record.
+FORMAT = 1
+_NEEDED_OPTIONS = (
+    ("data", "dataset"),
+    ("data", "split"),
+    ("model", "name"),
+    ("training", "seed"),
+)
+#: Options that make a comparison uneven beside the models themselves.
+_EFFORTS = (
+    *("data.scaling", "model.hidden", "model.layers"),
+    *("training.epochs", "training.patience", "training.metric", "training.class_shares"),
+    "training.averaging",
+)
+#: Variance of differences that are equal but for rounding; accuracies differ by whole nodes.
+_NO_VARIANCE = 1e-24
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished run.
+
+    Attributes:
+        name: That of its configuration.
+        config: All options, by section.
+        result: The content of ``result.json``.
+        seconds: Training time.
+        code: The first digits of the hash of this package's source that trained it, with ``+``
+            between them if another version continued it; "" if unknown.
+        graph: The first digits of the hash of the graph; "" if unknown.
+    """
+
+    name: str
+    config: dict[str, Any]
+    result: dict[str, Any]
+    seconds: float
+    code: str = ""
+    graph: str = ""
+
+
+def as_records(runs: Iterable[RunResult]) -> list[Record]:
+    """Finished runs without their folders."""
+    return [
+        Record(
+            run.config.name,
+            run.config.model_dump(mode="json"),
+            run.result,
+            run.seconds,
+            *read_origin(RunFolder(run.folder)),
+        )
+        for run in runs
+    ]
+
+
+def read_origin(run: RunFolder) -> tuple[str, str]:
+    """:attr:`Record.code` and :attr:`Record.graph` of a run."""
+    try:
+        known = run.read_json(ENVIRONMENT)
+    except DamagedFileError:
+        return "", ""
+    code = "+".join(one[:10] for one in code_versions(known))
+    return code, str(known.get("graph_sha256", ""))[:10]
+
+
+def read_runs(folder: Path | str) -> tuple[list[Record], dict[Path, str]]:
+    """All finished runs of a folder, and what is wrong with the others.
+
+    Every file of a run is checked against its checksum; a damaged run is never read, and of two
+    folders with the same configuration and graph only the first.
+
+    Returns:
+        The records, and a sentence for every folder whose run is not among them.
+    """
+    root = Path(folder).expanduser()
+    if not root.is_dir():
+        raise InputError(f"there is no folder {root}; name the folder of your runs with --runs.")
+    found: dict[tuple[str, str], tuple[Record, Path]] = {}
+    problems: dict[Path, str] = {}
+    for path in sorted(p for p in root.iterdir() if p.is_dir()):
+        run = RunFolder(path)
+        if not (run / DONE).is_file():
+            if (run / ERROR).is_file():
+                problems[path] = f"failed: {read_error(run)[0]}"
+            elif (run / CONFIG).is_file():
+                problems[path] = "not finished; the command that began it continues it."
+            continue
+        try:
+            (record,) = as_records([finished_run(run)])
+        except (NcgnnError, OSError) as error:
+            problems[path] = str(error)
+            continue
+        first = found.setdefault((record.name, record.graph), (record, path))[1]
+        if first != path:
+            problems[path] = f"has the same configuration as {first}."
+    return [record for record, _ in found.values()], problems
+
+
+def read_stored(path: Path | str) -> list[Record]:
+    """Records from a file of JSON lines; the error names the line that is damaged."""
+    path = Path(path).expanduser()
+    found: dict[tuple[str, str], Record] = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error}).") from None
+    for number, line in enumerate(lines, 1):
+        try:
+            fields = json.loads(line)
+            form = fields.pop("format", None)
+            if isinstance(form, int) and form > FORMAT:
+                raise InputError(
+                    f"{path}, line {number}: format must be {FORMAT}; got {form}; a newer version "
+                    "of ncgnn reads it."
+                )
+            if form != FORMAT:
+                raise ValueError(f"format must be {FORMAT}; got {form!r}")
+            record = _check_record(Record(**fields))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{path}, line {number}: is no record of a run ({error!r}). If the file is one of "
+                "'ncgnn results --add-to', remove the line; else name another."
+            ) from None
+        found[record.name, record.graph] = record
+    return list(found.values())
+
+
+def _check_record(record: Record) -> Record:
+    """A record with all that tables need, whose name is that of its configuration."""
+    config, result = record.config, record.result
+    for section, option in _NEEDED_OPTIONS:
+        if option not in config[section]:
+            raise KeyError(f"{section}.{option}")
+    lacking = {"scores", "epochs", "majority_baseline", "split_sha256"} - result.keys()
+    if lacking or "val" not in result["scores"]:
+        raise KeyError(*lacking or ("scores.val",))
+    shares: dict[str, Any] = {}
+    for part, scores in result["scores"].items():
+        shares |= {f"{score} on {part}": scores[score] for score in ("accuracy", "macro_f1")}
+    if "test" in result["scores"]:
+        shares["majority_baseline"] = result["majority_baseline"]
+    for name, value in shares.items():
+        if not isinstance(value, float | int) or not 0 <= value <= 1:
+            raise ValueError(f"{name} is {value!r}")
+    if not record.name.endswith(f"-{config_sha256(config)[:10]}"):
+        raise ValueError("its name does not belong to its configuration")
+    if "seed" in result and result["seed"] != config["training"]["seed"]:
+        raise ValueError("its seed is not that of its configuration")
+    return record
+
+
+def write_stored(records: Iterable[Record], path: Path | str) -> int:
+    """Add records to a file of JSON lines; one that has changed or tells more replaces its old one.
+
+    Runs of one configuration on several graphs are all kept. Several processes may add to one file
+    at a time.
+
+    Returns:
+        The number of records that were new or have changed.
+    """
+    path = Path(path).expanduser()
+    # A file of its own is locked, because this one is replaced.
+    with locked(path.with_name(f".{path.name}.lock")):
+        known = {(r.name, r.graph): r for r in (read_stored(path) if path.is_file() else ())}
+        new = 0
+        for record in records:
+            _check_record(record)  # what could not be read again is never written
+            place, mine = _place(record, known), (record.name, record.graph)
+            if place not in known or _tells_more(record, known[place]):
+                if place != mine:  # the graph of the old one was not known
+                    known.pop(place)
+                known[mine] = record
+                new += 1
+        write_text(path, "".join(_line(record) for record in known.values()))
+    return new
+
+
+def _place(record: Record, known: dict[tuple[str, str], Record]) -> tuple[str, str]:
+    """The key of the record that this one would replace, or its own."""
+    mine, unknown = (record.name, record.graph), (record.name, "")
+    if mine not in known and unknown in known:
+        return unknown
+    if not record.graph:
+        return next((key for key in known if key[0] == record.name), mine)
+    return mine
+
+
+def _tells_more(record: Record, known: Record) -> bool:
+    """Whether a run came out differently, or its graph or version was unknown so far."""
+    if known.graph and not record.graph:
+        return False
+    told = (record.graph and not known.graph) or (record.code and not known.code)
+    return bool(told) or record.result != known.result
+
+
+def _line(record: Record) -> str:
+    told = {key: value for key, value in vars(record).items() if value != ""}
+    return f"{json.dumps({'format': FORMAT, **told}, allow_nan=False)}\n"
+
+
+def of_this_graph(
+    records: Iterable[Record], configs: Iterable[RunConfig], data_dir: Path | None = None
+) -> tuple[list[Record], list[str]]:
+    """The records of some runs on the graph and split at hand, and names of the others.
+
+    Where a data set is not at hand, its records are not checked; those without a graph are
+    recognized by their split.
+    """
+    kept: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        kept[record.name].append(record)
+    fitting: list[Record] = []
+    others: list[str] = []
+    wanted = [config for config in configs if config.name in kept]
+    for dataset in dict.fromkeys(config.data.dataset for config in wanted):
+        try:
+            graph = load(dataset, data_dir, download=False)
+        except DataNotFoundError:
+            graph = None
+        for config in (config for config in wanted if config.data.dataset == dataset):
+            found = kept[config.name]
+            if graph is not None:
+                split = make_split(graph, config.data.split, config.split_seed, warn=False)
+                found = [
+                    record
+                    for record in found
+                    if record.result.get("split_sha256") == split.sha256
+                    and graph.fingerprint.startswith(record.graph)
+                ]
+            fitting += found[-1:]
+            others += [] if found else [config.name]
+    return fitting, others
 
 
 @dataclass(frozen=True)
@@ -29,7 +278,7 @@ class Row:
         dataset: Name or path of the graph.
         split: Split family.
         model: Name.
-        options: What distinguishes the row from others of this model on this data set.
+        options: Those that distinguish the row from others of this model on this data set.
         records: The runs, by seed.
         difference: To the row it was compared with.
     """
@@ -49,22 +298,20 @@ class Row:
     @property
     def metric(self) -> str:
         """The validation score that selected the best epochs."""
-        return next(iter(self.records.values())).config["training"].get("metric", "accuracy")
+        return next(iter(self.records.values())).config["training"]["metric"]
 
     def spread(self, part: str, score: str = "accuracy") -> Spread | None:
         """Mean and deviation of a score over seeds; None where a run has none."""
         parts = [record.result["scores"].get(part) for record in self.records.values()]
-        values = [None if one is None else one.get(score) for one in parts]
-        return None if None in values else Spread.of([float(v) for v in values if v is not None])
+        return _spread_of([None if one is None else one.get(score) for one in parts])
 
     def mean_of(self, key: str) -> Spread | None:
         """Mean and deviation of another number of ``result.json`` over seeds."""
-        values = [record.result.get(key) for record in self.records.values()]
-        return None if None in values else Spread.of([float(v) for v in values if v is not None])
+        return _spread_of([record.result.get(key) for record in self.records.values()])
 
     @property
     def codes(self) -> set[str]:
-        """The versions of this package's source that trained the runs, as far as is known."""
+        """The versions of this package's source that trained the runs, as far as known."""
         return {code for run in self.records.values() for code in run.code.split("+")} - {""}
 
     @property
@@ -73,22 +320,102 @@ class Row:
         return Spread.of([record.seconds for record in self.records.values()])
 
 
-def flat(config: dict[str, Any]) -> dict[str, Any]:
+def _spread_of(values: Sequence[float | None]) -> Spread | None:
+    known = [float(value) for value in values if value is not None]
+    return Spread.of(known) if len(known) == len(values) else None
+
+
+def flatten(tables: dict[str, Any]) -> dict[str, Any]:
     """The tables of a configuration by ``section.option``."""
     return {
         f"{section}.{option}": value
-        for section, options in config.items()
+        for section, options in tables.items()
         for option, value in options.items()
     }
 
 
-def short(value: object) -> str:
-    """A value of an option, as a label shows it."""
+def format_value(value: object) -> str:
+    """The value of an option, as a label shows it."""
     return json.dumps(value).replace('"', "").replace(" ", "") if value is not None else "–"
 
 
-#: Variance of differences that are equal but for rounding; accuracies differ by whole nodes.
-_NO_VARIANCE = 1e-24
+def short_names(datasets: Iterable[str]) -> dict[str, str]:
+    """The ends of paths, as long as it takes to tell them apart."""
+    paths = {name: Path(name).parts for name in datasets}
+    names: dict[str, str] = {}
+    for name, parts in paths.items():
+        others = [one for one in paths.values() if one != parts]
+        length = next(
+            (n for n in range(1, len(parts)) if all(one[-n:] != parts[-n:] for one in others)),
+            len(parts),
+        )
+        names[name] = str(Path(*parts[-length:])) if parts else name
+    return names
+
+
+def results_table(records: Iterable[Record], against: str | None = None) -> list[Row]:
+    """Group runs by all of their configuration but the seed.
+
+    Args:
+        records: Finished runs.
+        against: Label of a row (model, and options if there are several rows of it) with which the
+            others of the same data set and split family are compared, seed by seed.
+
+    Returns:
+        Rows by data set, split family, model and options. Split families are never put together.
+    """
+    known = list(records)
+    graphs: dict[str, set[str]] = defaultdict(set)
+    for record in known:
+        graphs[record.config["data"]["dataset"]] |= {record.graph} - {""}
+    # A file may have changed between runs.
+    mixed = {dataset for dataset, found in graphs.items() if len(found) > 1}
+    groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in known:
+        options = {k: v for k, v in flatten(record.config).items() if k != "training.seed"}
+        graph = record.graph if record.config["data"]["dataset"] in mixed else ""
+        groups[json.dumps(options, sort_keys=True), graph].append(record)
+    families: dict[tuple[str, str, str], list[list[Record]]] = defaultdict(list)
+    for group in groups.values():
+        data, model = group[0].config["data"], group[0].config["model"]
+        families[data["dataset"], data["split"], model["name"]].append(group)
+    rows = [
+        Row(*place, _options(group[0], siblings, place[0] in mixed), _by_seed(group))
+        for place, siblings in sorted(families.items())
+        for group in siblings
+    ]
+    rows.sort(key=lambda row: (row.dataset, row.split, row.model, row.options))
+    return rows if against is None else _compare(rows, against)
+
+
+def _options(record: Record, siblings: Sequence[Sequence[Record]], is_mixed: bool) -> str:
+    """The options in which a row differs from most runs of this model on this data set.
+
+    Where no value of an option is commoner than all others, every row has its own; and so it is
+    with the graph where a data set was several.
+    """
+    own = flatten(record.config)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    configs = [flatten(group[0].config) for group in siblings]
+    for name in dict.fromkeys(name for config in configs for name in config):
+        for config, group in zip(configs, siblings, strict=True):
+            counts[name][json.dumps(config.get(name))] += len(group)
+    shown = [
+        f"{name.partition('.')[2]}={format_value(own.get(name))}"
+        for name, found in sorted(counts.items())
+        if name != "training.seed" and json.dumps(own.get(name)) != _commonest(found)
+    ]
+    return " ".join([*shown, *([f"graph={record.graph or 'unknown'}"] if is_mixed else [])])
+
+
+def _commonest(counts: Counter[str]) -> str | None:
+    first, *others = counts.most_common(2)
+    return None if others and others[0][1] == first[1] else first[0]
+
+
+def _by_seed(group: Sequence[Record]) -> dict[int, Record]:
+    found = {int(record.config["training"]["seed"]): record for record in group}
+    return dict(sorted(found.items()))
 
 
 @dataclass(frozen=True)
@@ -99,9 +426,9 @@ class Difference:
         mean: Mean of the differences, first minus second.
         std: Their sample standard deviation.
         p_value: Of a two-sided paired test; None with fewer than two seeds or without variance, and
-            where nothing is known of the splits.
+            where the splits are not known.
         seeds: Number of pairs.
-        over: What the test speaks of: other ``splits`` of the graph, or other ``initialisations``
+        over: What the test is about: other ``splits`` of the graph, or other ``initializations``
             on the one split that all seeds share.
         against: Label of the second model.
     """
@@ -110,7 +437,7 @@ class Difference:
     std: float | None
     p_value: float | None
     seeds: int
-    over: Literal["splits", "initialisations"] | None = None
+    over: Literal["splits", "initializations"] | None = None
     against: str = ""
 
 
@@ -148,48 +475,32 @@ def paired_test(
     return Difference(mean, math.sqrt(variance), p_value, count)
 
 
-#: What makes a comparison uneven beside the models themselves.
-_EFFORTS = (
-    *("data.scaling", "model.hidden", "model.layers"),
-    *("training.epochs", "training.patience", "training.metric", "training.class_shares"),
-    "training.averaging",
-)
-#: What a configuration leaves out where it is so.
-_USUAL = {
-    "training.metric": "accuracy",
-    "training.class_shares": "train",
-    "training.averaging": 0.0,
-}
-
-
-def compared(rows: list[Row], against: str) -> list[Row]:
+def _compare(rows: list[Row], against: str) -> list[Row]:
     """Rows with their differences to the one of that label, on the same data set and splits."""
     references = _references(rows, against)
     if not references:
         known = ", ".join(sorted({row.label for row in rows}))
         raise InputError(f"--against is '{against}', of which there are no runs; known: {known}.")
-    return [_against(row, references.get((row.dataset, row.split))) for row in rows]
+    return [_compare_row(row, references.get((row.dataset, row.split))) for row in rows]
 
 
 def _references(rows: Iterable[Row], against: str) -> dict[tuple[str, str], Row]:
-    """By data set and split family, the row that others stand against."""
+    """By data set and split family, the row that others are compared with."""
     found: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         if against in (row.label, row.model):
             found[row.dataset, row.split].append(row)
-    return {place: _the_one(several, against) for place, several in found.items()}
+    references: dict[tuple[str, str], Row] = {}
+    for place, several in found.items():
+        exact = [row for row in several if row.label == against]
+        if not exact and len(several) > 1:
+            known = "; ".join(row.label for row in several)
+            raise InputError(f"--against {against} means several rows; name one of them: {known}.")
+        references[place] = (exact or several)[0]
+    return references
 
 
-def _the_one(rows: list[Row], against: str) -> Row:
-    """The row with exactly that label, or the only one of that model."""
-    exact = [row for row in rows if row.label == against]
-    if not exact and len(rows) > 1:
-        known = "; ".join(row.label for row in rows)
-        raise InputError(f"--against {against} means several rows; name one of them: {known}.")
-    return (exact or rows)[0]
-
-
-def _against(row: Row, other: Row | None) -> Row:
+def _compare_row(row: Row, other: Row | None) -> Row:
     """A row with its difference in test accuracy over the seeds and splits that both have."""
     if other is None or other is row:
         return row
@@ -204,7 +515,7 @@ def _against(row: Row, other: Row | None) -> Row:
 
 
 def _same_split(first: Record, second: Record) -> bool:
-    """Whether both were tested, and, as far as is known, on the same nodes of the same graph."""
+    """Whether both were tested, and, as far as known, on the same nodes of the same graph."""
     if first.graph and second.graph and first.graph != second.graph:
         return False
     tested = "test" in first.result["scores"] and "test" in second.result["scores"]
@@ -214,11 +525,14 @@ def _same_split(first: Record, second: Record) -> bool:
 
 def _difference(pairs: list[tuple[Record, Record]]) -> Difference:
     """A paired test, where it is known what the pairs are drawn from."""
-    mine, theirs = ([_test(record) for record in column] for column in zip(*pairs, strict=True))
+    mine, theirs = (
+        [float(record.result["scores"]["test"]["accuracy"]) for record in column]
+        for column in zip(*pairs, strict=True)
+    )
     splits = {first.result.get("split_sha256") for first, _ in pairs}
     nodes = pairs[0][0].result.get("nodes") or {}
     if len(splits) == 1 < len(pairs):  # all seeds share one split: weights alone were drawn anew
-        return replace(paired_test(mine, theirs), over="initialisations")
+        return replace(paired_test(mine, theirs), over="initializations")
     if len(splits) == len(pairs) and nodes.get("train"):
         ratio = nodes["test"] / nodes["train"]
         return replace(paired_test(mine, theirs, ratio), over="splits")
@@ -226,7 +540,7 @@ def _difference(pairs: list[tuple[Record, Record]]) -> Difference:
 
 
 def without_pairs(rows: Iterable[Row], against: str) -> list[str]:
-    """Which rows share no tested split and seed with the row that they stand against."""
+    """Sentences about rows that share no tested split and seed with their reference."""
     every = list(rows)
     references = _references(every, against)
     return [
@@ -240,7 +554,7 @@ def without_pairs(rows: Iterable[Row], against: str) -> list[str]:
 
 
 def uneven_efforts(rows: Iterable[Row]) -> list[str]:
-    """Where rows that are compared had other widths, depths, epochs or features, in sentences."""
+    """Sentences about compared rows with different widths, depths, epochs or features."""
     every = list(rows)
     by_label = {(row.dataset, row.split, row.label): row for row in every}
     said: dict[str, None] = {}
@@ -248,104 +562,14 @@ def uneven_efforts(rows: Iterable[Row]) -> list[str]:
         if row.difference is None:
             continue
         other = by_label[row.dataset, row.split, row.difference.against]
-        mine, theirs = (
-            _USUAL | flat(next(iter(one.records.values())).config) for one in (row, other)
-        )
+        both = [flatten(next(iter(one.records.values())).config) for one in (row, other)]
         differ = [
-            f"{name.partition('.')[2]} ({short(mine[name])} and {short(theirs[name])})"
+            f"{name.partition('.')[2]} ({' and '.join(format_value(one[name]) for one in both)})"
             for name in _EFFORTS
             # A model may have no such option at all.
-            if name in mine.keys() & theirs.keys() and mine[name] != theirs[name]
+            if all(name in one for one in both) and both[0][name] != both[1][name]
         ]
         if differ:
             pair = f"{row.label} and {other.label} on {row.dataset}"
             said[f"{pair} differ in {', '.join(differ)}"] = None
     return list(said)
-
-
-def _test(record: Record) -> float:
-    return float(record.result["scores"]["test"]["accuracy"])
-
-
-#: What does not make two runs different models.
-_SEEDED = ("training.seed",)
-
-
-def results_table(records: Iterable[Record], against: str | None = None) -> list[Row]:
-    """Group runs by all of their configuration but the seed.
-
-    Args:
-        records: Finished runs.
-        against: Label of a row (model, and options if there are several rows of it) with which the
-            others of the same data set and split family are compared, seed by seed.
-
-    Returns:
-        Rows by data set, split family, model and options. Split families are never put together.
-    """
-    known = list(records)
-    mixed = _mixed(known)
-    groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for record in known:
-        graph = record.graph if record.config["data"]["dataset"] in mixed else ""
-        groups[_key(record), graph].append(record)
-    families: dict[tuple[str, str, str], list[list[Record]]] = defaultdict(list)
-    for group in groups.values():
-        families[_place(group[0])].append(group)
-    rows = [
-        Row(*place, _options(group[0], siblings, mixed), _by_seed(group))
-        for place, siblings in sorted(families.items())
-        for group in siblings
-    ]
-    rows.sort(key=lambda row: (row.dataset, row.split, row.model, row.options))
-    return rows if against is None else compared(rows, against)
-
-
-def _mixed(records: Iterable[Record]) -> set[str]:
-    """Data sets that were another graph in some runs than in others: a file may have changed."""
-    graphs: dict[str, set[str]] = defaultdict(set)
-    for record in records:
-        graphs[record.config["data"]["dataset"]] |= {record.graph} - {""}
-    return {dataset for dataset, found in graphs.items() if len(found) > 1}
-
-
-def _place(record: Record) -> tuple[str, str, str]:
-    data = record.config["data"]
-    return data["dataset"], data["split"], record.config["model"]["name"]
-
-
-def _key(record: Record) -> str:
-    options = {k: v for k, v in flat(record.config).items() if k not in _SEEDED}
-    return json.dumps(options, sort_keys=True)
-
-
-def _options(record: Record, siblings: Sequence[Sequence[Record]], mixed: set[str]) -> str:
-    """The options in which a row differs from most runs of this model on this data set.
-
-    Where no value of an option is commoner than all others, every row says its own; and so it does
-    of the graph where a data set was several.
-    """
-    own = flat(record.config)
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    configs = [flat(group[0].config) for group in siblings]
-    for name in dict.fromkeys(name for config in configs for name in config):
-        for config, group in zip(configs, siblings, strict=True):
-            counts[name][json.dumps(config.get(name))] += len(group)
-    unusual = {
-        name: own.get(name)
-        for name, found in sorted(counts.items())
-        if name not in _SEEDED and json.dumps(own.get(name)) != _commonest(found)
-    }
-    said = [f"{name.partition('.')[2]}={short(v)}" for name, v in unusual.items()]
-    if record.config["data"]["dataset"] in mixed:
-        said.append(f"graph={record.graph or 'unknown'}")
-    return " ".join(said)
-
-
-def _commonest(counts: Counter[str]) -> str | None:
-    first, *others = counts.most_common(2)
-    return None if others and others[0][1] == first[1] else first[0]
-
-
-def _by_seed(group: Sequence[Record]) -> dict[int, Record]:
-    found = {int(record.config["training"]["seed"]): record for record in group}
-    return dict(sorted(found.items()))

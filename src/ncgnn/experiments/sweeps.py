@@ -1,4 +1,7 @@
-"""Sweeps: many runs at once; finished ones are never trained again, interrupted ones go on."""
+"""Sweeps: every model on every graph with every seed, trained in several processes.
+
+Finished runs are never trained again, and interrupted ones continue.
+"""
 
 from __future__ import annotations
 
@@ -7,54 +10,64 @@ import time
 import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.experiments.cells import fail, make_cells, work
 from ncgnn.experiments.ray import run_ray
 from ncgnn.experiments.workers import WorkerPool
+from ncgnn.nn import model_name
+from ncgnn.training import located, make_config, read_config_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ncgnn.experiments.cells import Cell
-    from ncgnn.training import RunConfig, RunResult
+    from ncgnn.experiments.tuning.study import SearchState
+    from ncgnn.nn import Model
+    from ncgnn.training import ConfigFile, RunConfig, RunResult
 
 EngineName = Literal["local", "ray"]
 #: Seconds between two reports of a cell that is trained.
 _REPORT_SECONDS = 0.5
 #: Seconds before a cell that another process trains is looked at again.
-_PATIENCE = 1.0
+_PAUSE = 1.0
+#: Options that distinguish the runs of a grid, and what sets them.
+_SET_ELSEWHERE = {
+    "data.dataset": "GRAPH",
+    "data.split": "--split",
+    "model.name": "--models",
+    "training.seed": "--seeds",
+}
 
 
 class Watcher:
-    """Hears of a sweep's progress and may stop it; this one is silent and never does."""
+    """Hears of the progress of a sweep or a search, and may stop it; this one does nothing."""
 
-    def planned(self, cells: Iterable[Cell], finished: int) -> None:
-        """So many cells are to be done, and so many were done before."""
+    def on_plan(self, cells: Iterable[Cell], finished: int) -> None:
+        """Some cells will be trained, and a number of others were finished before."""
 
-    def started(self, cell: Cell) -> None:
-        """A cell was begun."""
+    def on_start(self, cell: Cell) -> None:
+        """A cell has begun."""
 
-    def progress(self, cell: Cell, state: dict[str, Any]) -> None:
-        """A cell has come to an ``epoch``, with a ``best`` validation score."""
+    def on_progress(self, cell: Cell, state: dict[str, Any]) -> None:
+        """A cell has reached an ``epoch``, with a ``best`` validation score."""
 
-    def ended(self, cell: Cell) -> None:
-        """A cell was left, in the state that it has now."""
+    def on_end(self, cell: Cell) -> None:
+        """A cell was left, in its present state."""
+
+    def on_trial(self, state: SearchState) -> None:
+        """A search has begun, or a trial of it has ended."""
 
     def stop(self) -> bool:
-        """Whether the sweep shall stop."""
+        """Whether to stop."""
         return False
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What came of a sweep.
-
-    Attributes:
-        cells: All runs, in the order in which they were asked for, as they stand now.
-    """
+    """What came of a sweep: all runs, in the order of their configurations, in their last state."""
 
     cells: tuple[Cell, ...]
 
@@ -73,6 +86,138 @@ class SweepResult:
     def left(self) -> tuple[Path, ...]:
         """Folders of runs that are not finished because the sweep was stopped."""
         return tuple(cell.folder.path for cell in self.cells if cell.wanted)
+
+
+def grid(
+    datasets: str | Sequence[str] | None = None,
+    models: str | type[Model] | Sequence[str | type[Model]] | None = None,
+    *,
+    seeds: int | Sequence[int] | None = None,
+    split: str | None = None,
+    device: str | None = None,
+    config: Path | str | Sequence[Path | str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> list[RunConfig]:
+    """Every model on every data set with every seed and configuration, data set by data set.
+
+    Args:
+        datasets: Names or paths of npz files; None: those that the TOML files name.
+        models: Names, or classes of your own, which processes that train them must be able to
+            import; None: those that the TOML files name, or ncgcn.
+        seeds: How many, from 0 on, or which; None: that of the TOML file, or 0.
+        split: Split family.
+        device: Where tensors live.
+        config: TOML files, each for the model and the data set that it names, or for all if it
+            names none; several for the same are as many configurations.
+        settings: More options, as :func:`ncgnn.training.make_config` takes them.
+    """
+    check_settings(settings or {})
+    numbers = _each(None if seeds is None else seed_list(seeds))
+    files = read_config_files(config)
+    graphs = _each(
+        [datasets] if isinstance(datasets, str) else datasets or _named(files, "dataset")
+    )
+    if graphs == [None]:
+        raise InputError("name a graph, or several: GRAPH on the command line, datasets in Python.")
+    graphs = list(dict.fromkeys(located(graph) for graph in graphs))
+    several = [models] if isinstance(models, str | type) else models
+    named = [one if isinstance(one, str) else model_name(one) for one in several or ()]
+    chosen = _each(named or _named(files, "model"))
+    shared = _shared_split(files)
+    check_all_used(files, [(dataset, model) for dataset in graphs for model in chosen])
+    return [
+        make_config(
+            dataset=dataset,
+            model=model,
+            split=shared.get("split") if file is None and split is None else split,
+            device=device,
+            seed=seed,
+            config=file,
+            settings=_with_split_seed(settings or {}, shared if file is None else {}),
+        )
+        for dataset in graphs
+        for model in chosen
+        for file in [one for one in files if one.fits(dataset, model)] or [None]
+        for seed in numbers
+    ]
+
+
+def _each(values: Iterable[Any] | None) -> list[Any]:
+    return [None] if values is None else list(dict.fromkeys(values))
+
+
+def _named(files: Sequence[ConfigFile], attribute: str) -> list[str] | None:
+    """Data sets or models that files name."""
+    return [name for file in files if (name := getattr(file, attribute)) is not None] or None
+
+
+def _shared_split(files: Sequence[ConfigFile]) -> dict[str, Any]:
+    """The split that all files agree on; cells without a file have it too."""
+    found = [file.tables.get("data", {}) for file in files]
+    return {
+        option: found[0][option]
+        for option in ("split", "split_seed")
+        if found and all(option in data and data[option] == found[0][option] for data in found)
+    }
+
+
+def _with_split_seed(settings: Mapping[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
+    given = {key.rpartition(".")[2] for key in settings}
+    extra = {"data.split_seed": shared["split_seed"]} if "split_seed" in shared else {}
+    return dict(settings) if "split_seed" in given else {**settings, **extra}
+
+
+def seed_list(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    """The first so many seeds from 0 on, or those of a list.
+
+    Raises:
+        InputError: There is none, one twice, or one that is no seed.
+    """
+    found = tuple(range(seeds) if isinstance(seeds, int) else seeds)
+    if not found or len(set(found)) < len(found) or min(found) < 0:
+        raise InputError(
+            f"seeds must be a number of seeds, or different whole numbers from 0; got {seeds}."
+        )
+    return found
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """Refuse settings that would make all cells alike, or other than they are called."""
+    for key in settings:
+        for name, option in _SET_ELSEWHERE.items():
+            if key in (name, name.partition(".")[2]):
+                raise InputError(f"use {option} instead of --set {key} here.")
+
+
+def read_config_files(
+    config: Path | str | Sequence[Path | str] | None,
+) -> tuple[ConfigFile, ...]:
+    """One file, several or none, each once."""
+    files = [config] if isinstance(config, Path | str) else config or ()
+    paths = dict.fromkeys(Path(file).expanduser().absolute() for file in files)
+    return tuple(read_config_file(path) for path in paths)
+
+
+def file_for(files: Sequence[ConfigFile], dataset: str, model: str) -> ConfigFile | None:
+    """The file for a model on a data set, of which there may be one."""
+    fitting = [file for file in files if file.fits(dataset, model)]
+    if len(fitting) > 1:
+        found = " and ".join(str(file.path) for file in fitting)
+        raise InputError(f"{found} are both for {model} on {dataset}; leave one out.")
+    return fitting[0] if fitting else None
+
+
+def check_all_used(
+    files: Iterable[ConfigFile], runs: Iterable[tuple[str | None, str | None]]
+) -> None:
+    """Refuse a file that is for no run; runs are given by data set and model."""
+    known = set(runs)
+    for file in files:
+        if not any(file.fits(*run) for run in known):
+            raise InputError(
+                f"{file.path} is for {file.scope}, which is not among the runs; leave the file "
+                "out, or name these as GRAPH and with --models."
+            )
 
 
 def sweep(
@@ -96,7 +241,7 @@ def sweep(
     in the last digits with the number of threads, which is recorded in each run.
 
     Args:
-        configs: What to train; equal configurations are one run.
+        configs: What to train; equal ones are one run.
         runs: Folder of all runs. For a Ray cluster, one that all its machines see.
         data_dir: Folder with npz files.
         engine: ``local`` processes, or tasks of a ``ray`` cluster.
@@ -119,14 +264,14 @@ def sweep(
     if engine not in ("local", "ray"):
         raise InputError(f"engine must be local or ray; got '{engine}'.")
     if address is not None and engine == "local":
-        raise InputError("an address is one of a Ray cluster; it needs --engine ray.")
+        raise InputError("--address is that of a Ray cluster; add --engine ray.")
     if address is not None and workers is not None:
         raise InputError("an existing cluster decides how many run at a time; leave --workers out.")
     watcher = Watcher() if watcher is None else watcher
     options: dict[str, Any] = {"threads": threads, "warm_up": warm_up, "retry_failed": retry_failed}
     cells = {cell.name: cell for cell in make_cells(configs, runs, data_dir, **options)}
     wanted = [cell for cell in cells.values() if cell.wanted]
-    watcher.planned(wanted, finished=sum(cell.state == "finished" for cell in cells.values()))
+    watcher.on_plan(wanted, finished=sum(cell.state == "finished" for cell in cells.values()))
     if wanted:
         workers = default_workers(threads) if workers is None else workers
         if engine == "local":
@@ -134,7 +279,7 @@ def sweep(
         else:
             done = run_ray(wanted, watcher, workers=workers, retries=retries, address=address)
         for cell in done:
-            watcher.ended(cell)
+            watcher.on_end(cell)
             cells[cell.name] = cell
     return SweepResult(tuple(cells.values()))
 
@@ -142,14 +287,9 @@ def sweep(
 def plan(
     configs: Sequence[RunConfig], runs: Path | str = "runs", *, data_dir: Path | str | None = None
 ) -> list[Cell]:
-    """Where every run stands that :func:`sweep` would be given.
+    """The present state of every run that :func:`sweep` would train.
 
     Nothing is downloaded; where a graph is not at hand, runs are not checked against it.
-
-    Args:
-        configs: What is to be trained; equal configurations are one run.
-        runs: Folder of all runs.
-        data_dir: Folder with npz files.
     """
     return make_cells(configs, runs, data_dir, download=False)
 
@@ -160,7 +300,7 @@ def finished_runs(
     """The finished among some runs, without training any.
 
     Damaged ones, and those whose graph has changed since, are left out with a warning. Nothing is
-    downloaded; where a graph is not at hand, runs on it are taken at their word.
+    downloaded; where a graph is not at hand, runs are not checked against it.
     """
     cells = make_cells(configs, runs, data_dir, retry_failed=True, download=False)
     for cell in cells:
@@ -170,7 +310,7 @@ def finished_runs(
 
 
 def default_workers(threads: int) -> int:
-    """As many processes as keep every core of this process busy with one thread each."""
+    """The number of processes that keep every core of this process busy."""
     known = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
     return max(1, cores // threads)
@@ -190,14 +330,14 @@ def _run_local(
         for event in pool.events(watcher.stop):
             cell: Cell = event.task
             if event.kind == "started":
-                watcher.started(cell)
+                watcher.on_start(cell)
             elif event.kind == "report":
-                watcher.progress(cell, event.value)
+                watcher.on_progress(cell, event.value)
             elif event.kind == "error":
                 yield fail(cell, event.value)
             elif event.kind == "result":
                 if event.value.state == "running" and not pool.stopping:
-                    pool.add(cell, delay=_PATIENCE)
+                    pool.add(cell, delay=_PAUSE)
                 else:
                     yield event.value
             elif pool.stopping:
@@ -216,7 +356,7 @@ def _run_local(
 
 
 def _work(cell: Cell, report: Callable[[Any], None], stop: Callable[[], bool]) -> Cell:
-    """In a worker: train a cell, and report now and then how far it is."""
+    """In a worker: train a cell, and report its progress now and then."""
     latest, best, score = 0.0, 0.0, f"val_{cell.config.training.metric}"
 
     def on_epoch(record: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Worker processes: the one pool of sweeps and of parameter searches.
+"""Worker processes of sweeps and of parameter searches.
 
 A parent hands tasks to processes through pipes and hears what comes of them. A process that dies
 (killed, out of memory) is replaced, and the parent decides what becomes of its task. Ctrl-C is for
@@ -32,8 +32,13 @@ if TYPE_CHECKING:
     #: Works on a task; reports by its second argument, and leaves when the third one says so.
     Work = Callable[[Any, Callable[[Any], None], Callable[[], bool]], Any]
 
-#: So many processes in a row may end before they have begun.
+#: How many processes in a row may end before they have begun.
 MOST_FALSE_STARTS = 10
+#: What to do about a model that worker processes do not know.
+IMPORT_REMEDY = (
+    "put a model of your own into a module that can be imported, with @register_model, or name it "
+    "as an entry point in the group ncgnn.models."
+)
 #: Seconds that a process has at the end to save its state.
 _LAST_SECONDS = 30
 
@@ -83,7 +88,7 @@ class WorkerPool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End all processes; those that still work have the time to save their state."""
+        """End all processes; those at work have time to save their state."""
         for worker in self._workers:
             _send(worker.pipe, ("stop", None))
             worker.pipe.close()
@@ -102,8 +107,8 @@ class WorkerPool:
         """What happens until no task is left; tasks may be added meanwhile.
 
         Args:
-            stop: Asked again and again; once it says yes, tasks that wait are dropped and the
-                others are asked to save their state and end.
+            stop: Asked repeatedly; once it says yes, waiting tasks are dropped and the others are
+                asked to save their state and end.
         """
         while True:
             if not self.stopping and stop():
@@ -184,7 +189,7 @@ class WorkerPool:
         except (EOFError, OSError) as error:
             raise NcgnnError(
                 f"a worker process could not be started ({error or 'its parent has died'}); the "
-                "same command goes on."
+                "same command continues."
             ) from None
         theirs.close()
         return _Worker(process, ours)
@@ -256,21 +261,16 @@ def _listen(pipe: Connection, tasks: queue.Queue[Any], stopped: threading.Event)
             try:
                 kind, task = pipe.recv()
             except (AttributeError, ImportError) as error:
-                kind, task = "task", _unreadable(error)
+                kind = "task"
+                task = InputError(
+                    f"a worker process cannot read its task ({error}); {IMPORT_REMEDY}"
+                )
             if kind == "stop":
                 stopped.set()
             else:
                 tasks.put(task)
     stopped.set()  # the parent is gone: save the state and leave
     tasks.put(None)
-
-
-def _unreadable(error: Exception) -> InputError:
-    return InputError(
-        f"a worker process cannot import what it is to work with ({error}); put a model of your "
-        "own into a module that can be imported, with @register_model, or name it as an entry "
-        "point in the group ncgnn.models."
-    )
 
 
 def _send(pipe: Connection, message: object) -> None:

@@ -220,7 +220,7 @@ def search_table(result: TuneResult) -> Table:
         ]
         if over.majority_baseline is not None:
             rows.append((f"majority class, {fresh}", percent(over.majority_baseline)))
-    rows.append(("trials", result.state.in_words))
+    rows.append(("trials", result.state.summary))
     return Table(_model_on_graph(config), (), tuple(rows), left=2)
 
 

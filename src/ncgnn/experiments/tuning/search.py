@@ -1,13 +1,14 @@
 """Parameter search: the paper's spaces or your own, by a validation score alone.
 
 The score is the metric that also selects the best epoch of a run, by default accuracy. Nothing here
-looks at test nodes: what is compared is the best validation score so far, and what is kept of a
-trial is its validation score, epochs and seconds.
+looks at test nodes: trials are compared by their best validation score so far, and only validation
+score, epochs and seconds are kept of them.
 """
 
 from __future__ import annotations
 
 import csv
+import glob
 import io
 import math
 import shutil
@@ -15,36 +16,26 @@ import statistics
 import time
 import warnings
 from dataclasses import dataclass
-from functools import partial
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 
 from ncgnn._io import write_text
 from ncgnn._numba import use_threads
-from ncgnn.data import load
+from ncgnn.data import load, make_split
 from ncgnn.errors import InputError, sentence
+from ncgnn.experiments.cells import use_class
 from ncgnn.experiments.sweeps import Watcher, default_workers, sweep
-from ncgnn.experiments.tuning.space import (
-    Plan,
-    check_fresh_runs,
-    fresh_seeds,
-    make_plan,
-    seen_share,
-)
-from ncgnn.experiments.tuning.study import (
-    SearchError,
-    StudyPlace,
-    TuningStudy,
-    best_of,
-    failed_trials,
-    quiet,
-    step_of,
-)
+from ncgnn.experiments.tuning.space import make_search
+from ncgnn.experiments.tuning.storage import SearchError, quiet
+from ncgnn.experiments.tuning.study import Study, best_trial, failed_trials, step_of
 from ncgnn.experiments.workers import WorkerPool
 from ncgnn.training import (
+    ENVIRONMENT,
     SCORE_NAMES,
     RunFolder,
     RunInUseError,
@@ -55,65 +46,24 @@ from ncgnn.training import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from optuna.trial import FrozenTrial
 
-    from ncgnn.experiments.tuning.study import SearchState, TakenTrial
+    from ncgnn.data import Split
+    from ncgnn.experiments.tuning.space import Search
+    from ncgnn.experiments.tuning.study import SearchState, Trial
     from ncgnn.graph import Graph
-    from ncgnn.training import RunConfig, RunResult
+    from ncgnn.nn import Model
+    from ncgnn.training import DataConfig, RunConfig, RunResult
 
 BEST, TRIALS = "best.toml", "trials.csv"
-
-
-def write_trials(path: Path, plan: Plan, trials: Sequence[FrozenTrial]) -> None:
-    """Write a row per trial that has ended; all copies of a trial are one row."""
-    names = list(plan.space.choices)
-    failed = {trial.number for trial in failed_trials(trials)}
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["trial", "state", f"val_{plan.metric}", "epochs", "seconds", *names, "error"])
-    for trial in trials:
-        state, error = trial.state.name.lower(), trial.user_attrs.get("error", "")
-        if state not in ("complete", "pruned") and trial.number not in failed:
-            continue
-        scores: list[dict[str, Any]] = trial.user_attrs.get("scores", [])
-        spent = [sum(score[key] for score in scores) if scores else "" for key in _SPENT]
-        values = [trial.params.get(name, "") for name in names]
-        # Optuna's value of a pruned trial is its last report, which compares with no other.
-        value = trial.value if state == "complete" else ""
-        writer.writerow([trial.number, state, value, *spent, *values, error])
-    write_text(path, stream.getvalue())
-
-
-_SPENT = ("epochs", "seconds")
-
-
-def write_best(path: Path, plan: Plan, best: FrozenTrial, counts: str) -> None:
-    """Write the best trial as a configuration that ``ncgnn train --config`` takes.
-
-    Args:
-        path: The file.
-        plan: What was searched.
-        best: The best trial.
-        counts: How many trials there were, in words.
-    """
-    tree = plan.config(best.params, plan.seeds[0]).model_dump(mode="json")
-    del tree["training"]["seed"]  # whoever trains it says which
-    seeds = ", ".join(str(seed) for seed in plan.seeds)
-    header = (
-        f"# Found by 'ncgnn tune' ({counts}): trial {best.number} had the best mean validation\n"
-        f"# {SCORE_NAMES[plan.metric]}, {best.value:.4f}, over seed {seeds}. Searched: "
-        f"{', '.join(plan.space.values)}.\n\n"
-    )
-    write_text(path, header + to_toml(tree))
-
-
-class TuneWatcher(Watcher):
-    """Hears of a search and of the winner's evaluation and may stop both; this one is silent."""
-
-    def searched(self, state: SearchState) -> None:
-        """The search is so far."""
+#: A search ends when so many processes in a row die before one of them has ended a trial.
+_DEATHS_AT_START = 10
+#: Seconds after which a process without a trial looks for one again.
+_PAUSE = 0.5
+#: A trial fails when so many processes have died of it.
+DEATHS = 3
 
 
 @dataclass(frozen=True)
@@ -158,134 +108,9 @@ class TuneResult:
         return ["ncgnn", "train", self.config.data.dataset, *place, "--seeds", listed]
 
 
-#: So many processes may die before one of them has ended a trial.
-_DEATHS_AT_START = 10
-#: Seconds after which a process without a trial looks for one again.
-_PATIENCE = 0.5
-#: A trial is given up as failed when so many processes have died of it.
-DEATHS = 3
-
-
-def run_trial(
-    study: TuningStudy, taken: TakenTrial, graph: Graph, stop: Callable[[], bool]
-) -> None:
-    """Train a trial and tell the study how it ended.
-
-    Args:
-        study: Where it belongs.
-        taken: The trial.
-        graph: What it is trained on.
-        stop: Asked after every epoch; if it says yes, the state is saved and the trial is left to
-            whoever comes next.
-    """
-    try:
-        if _ends(study, taken, graph, stop):
-            shutil.rmtree(taken.runs, ignore_errors=True)
-    except UpdateFinishedTrialError:
-        pass  # another machine took this process for dead, and has all that is left of the trial
-    finally:
-        taken.close()
-
-
-def _ends(study: TuningStudy, taken: TakenTrial, graph: Graph, stop: Callable[[], bool]) -> bool:
-    """Whether the trial has come to an end, and was not handed back."""
-    earlier = study.earlier(taken)
-    if earlier is not None:
-        taken.repeat(earlier)
-        return True
-    if taken.deaths >= DEATHS:
-        taken.fail(f"its process was ended {DEATHS} times; if memory ran out, use fewer --workers.")
-        return True
-    try:
-        scores = _train_seeds(study, taken, graph, stop)
-    except KeyboardInterrupt:
-        taken.hand_back()
-        return False
-    except (UpdateFinishedTrialError, SearchError):  # nothing is wrong with the trial
-        raise
-    except optuna.TrialPruned:
-        taken.prune()
-    except Exception as error:  # whatever it is, the other trials go on
-        taken.fail(sentence(error))
-    else:
-        value = statistics.fmean(score[f"val_{study.plan.metric}"] for score in scores)
-        taken.complete(value, scores)
-    return True
-
-
-def _train_seeds(
-    study: TuningStudy, taken: TakenTrial, graph: Graph, stop: Callable[[], bool]
-) -> list[dict[str, Any]]:
-    """What is kept of the runs of all seeds."""
-    scores: list[dict[str, Any]] = []
-    metric = study.plan.metric
-    for place, seed in enumerate(study.plan.seeds):
-        config = study.plan.config(taken.params, seed)
-        report = _Report(taken, place, study.report_every, f"val_{metric}")
-        run = _train_when_free(config, taken, graph, report, stop)
-        if not run.fresh:
-            for record in RunFolder(run.folder).history():
-                report(record)
-        scores.append(
-            {
-                "seed": seed,
-                f"val_{metric}": run.result["scores"]["val"][metric],
-                "epochs": run.result["epochs"],
-                "seconds": round(run.seconds, 3),
-            }
-        )
-    return scores
-
-
-def _train_when_free(
-    config: RunConfig,
-    taken: TakenTrial,
-    graph: Graph,
-    report: _Report,
-    stop: Callable[[], bool],
-) -> RunResult:
-    """Train a run; wait while a process that was taken for dead still has its folder."""
-    while True:
-        try:
-            return train_run(config, taken.runs, graph=graph, on_epoch=report, stop=stop)
-        except RunInUseError:
-            if stop():
-                raise KeyboardInterrupt from None
-            time.sleep(1.0)
-
-
-class _Report:
-    """Tells Optuna every few epochs how good a seed is so far, and gives the trial up if told so.
-
-    Args:
-        taken: The trial.
-        seed_place: Place of the seed among those of the trial.
-        every: Number of epochs from one report to the next, the same for all trials.
-        score: What a record calls the score that counts.
-    """
-
-    def __init__(self, taken: TakenTrial, seed_place: int, every: int, score: str) -> None:
-        self._taken, self._seed_place, self._every = taken, seed_place, every
-        self._score = score
-        self._phase: str | None = None
-        self._stage, self._epochs, self._best = 0, 0, 0.0
-
-    def __call__(self, record: dict[str, Any]) -> None:
-        if record.get("phase") != self._phase:  # every stage of training has a best of its own
-            self._stage += self._phase is not None
-            self._phase, self._epochs, self._best = record.get("phase"), 0, 0.0
-        self._epochs += 1
-        self._best = max(self._best, record[self._score])
-        report, rest = divmod(self._epochs, self._every)
-        if rest == 0 and self._taken.is_bad(
-            self._best, step_of(self._seed_place, self._stage, report)
-        ):
-            raise optuna.TrialPruned
-
-
 def tune(
     dataset: str | None = None,
-    model: str | None = None,
+    model: str | type[Model] | None = None,
     *,
     trials: int = 100,
     timeout: float | None = None,
@@ -302,7 +127,7 @@ def tune(
     threads: int = 1,
     storage: str | None = None,
     retry_failed: bool = False,
-    watcher: TuneWatcher | None = None,
+    watcher: Watcher | None = None,
 ) -> TuneResult:
     """Search parameters, and train the best ones with fresh seeds.
 
@@ -311,13 +136,13 @@ def tune(
     counts is the mean validation score over the tuning seeds, by the metric that ``settings`` or
     ``config`` name, or else accuracy; test nodes of their splits play no part. A fresh
     seed draws another split, as in the paper: among its test nodes are training and validation
-    nodes of the search. The same call goes on with a search that was interrupted, and repeats
+    nodes of the search. The same call continues a search that was interrupted, and repeats
     nothing that is done. A script that calls it must do so under ``if __name__ == "__main__":``,
     as every process imports the script.
 
     Args:
         dataset: Name or path of an npz file.
-        model: Name.
+        model: Name, or a class of your own, which processes that train it must be able to import.
         trials: Number of trials that are complete or pruned at the end, earlier ones included.
         timeout: Seconds after which the search stops; the best trial so far is evaluated then.
         seeds: How many, from 0 on, or which; every trial is trained with each. By default the one
@@ -342,8 +167,11 @@ def tune(
         InputError: Says what is wrong with the input, or why no trial has ended well.
         KeyboardInterrupt: The watcher has stopped the search; all states are saved.
     """
-    _check_numbers(trials, timeout, workers, threads)
-    plan = make_plan(
+    if trials < 1 or threads < 1 or (workers is not None and workers < 1):
+        raise InputError("trials, workers and threads must be at least 1.")
+    if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
+        raise InputError(f"timeout must be a number of seconds above 0; got {timeout}.")
+    made = make_search(
         dataset=dataset,
         model=model,
         split=split,
@@ -353,19 +181,22 @@ def tune(
         search=search,
         seeds=seeds,
     )
-    fresh = fresh_seeds(plan.seeds, evaluate_seeds)
+    fresh = _fresh_seeds(made.seeds, evaluate_seeds)
     root = Path(runs).expanduser().resolve()
     at_hand = None if data_dir is None else Path(data_dir).expanduser().resolve()
-    watcher = TuneWatcher() if watcher is None else watcher
+    watcher = Watcher() if watcher is None else watcher
     workers = default_workers(threads) if workers is None else workers
+    checked_device(made.base.training.device)
+    graph = load(made.base.data.dataset, at_hand)
+    seen = seen_share(graph, made.base.data, made.seeds, fresh)
     with quiet():
-        study, seen = _open(plan, fresh, root, trials, at_hand, storage)
+        study = _open_study(made, graph, fresh, root, trials, storage)
         if retry_failed and study.state().done < trials:
-            study.forget_failed()
-        _search(study, at_hand, workers, threads, timeout, watcher)
-        best, state = _best(study, timeout), study.state()
+            study.retry_failed()
+        best = _run_search(study, at_hand, workers, threads, timeout, watcher)
+        state = study.state()
     evaluated = sweep(
-        [plan.config(best.params, seed) for seed in fresh],
+        [made.config(best.params, seed) for seed in fresh],
         root,
         data_dir=at_hand,
         workers=workers,
@@ -376,10 +207,10 @@ def tune(
     if evaluated.left:
         raise KeyboardInterrupt
     return TuneResult(
-        folder=study.place.folder,
-        parameters=plan.space.settings(best.params),
-        config=plan.config(best.params, plan.seeds[0]),
-        seeds=plan.seeds,
+        folder=study.folder,
+        parameters=made.settings(best.params),
+        config=made.config(best.params, made.seeds[0]),
+        seeds=made.seeds,
         value=float(best.value or 0.0),
         state=state,
         seen=seen,
@@ -389,80 +220,125 @@ def tune(
     )
 
 
-def _check_numbers(trials: int, timeout: float | None, workers: int | None, threads: int) -> None:
-    if trials < 1 or threads < 1 or (workers is not None and workers < 1):
-        raise InputError("trials, workers and threads must be at least 1.")
-    if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
-        raise InputError(
-            f"timeout is {timeout}; give a number of seconds above 0, or leave it out."
-        )
+def _fresh_seeds(used: tuple[int, ...], wanted: int | Sequence[int]) -> tuple[int, ...]:
+    """Seeds that the search does not use: the first so many, or the wanted ones."""
+    if isinstance(wanted, int):
+        if wanted < 0:
+            raise InputError(f"evaluate_seeds must be a number from 0, or a list; got {wanted}.")
+        return tuple(islice((seed for seed in count() if seed not in used), wanted))
+    if len(set(wanted)) < len(wanted) or min(wanted, default=0) < 0:
+        raise InputError(f"evaluate_seeds must be different whole numbers from 0; got {wanted}.")
+    again = sorted(set(wanted) & set(used))
+    if again:
+        raise InputError(f"seed {again[0]} is used in the search; evaluate with other seeds.")
+    return tuple(wanted)
 
 
-def _open(
-    plan: Plan,
-    fresh: tuple[int, ...],
-    root: Path,
-    trials: int,
-    data_dir: Path | None,
-    storage: str | None,
-) -> tuple[TuningStudy, float | None]:
-    """Open the study; complain of what would make every trial fail.
+def seen_share(
+    graph: Graph, data: DataConfig, used: tuple[int, ...], fresh: tuple[int, ...]
+) -> float | None:
+    """The share of the fresh seeds' test nodes that train or validate with a tuning seed.
 
     Returns:
-        The study, and the share of fresh test nodes that the search has seen.
+        The share; None if there are no such test nodes.
     """
-    checked_device(plan.first.training.device)
-    graph = load(plan.first.data.dataset, data_dir)
-    configs = [plan.config(plan.space.first, seed) for seed in plan.seeds]
+
+    def draw(seed: int) -> Split:
+        own = data.split_seed
+        return make_split(graph, data.split, seed if own is None else own, warn=False)
+
+    known = np.zeros(graph.num_nodes, dtype=bool)
+    for split in map(draw, used):
+        known[split.train] = known[split.val] = True
+    tests = [draw(seed).test for seed in fresh]
+    nodes = np.concatenate(tests) if tests else np.empty(0, dtype=np.int64)
+    return float(known[nodes].mean()) if nodes.size else None
+
+
+def _open_study(
+    search: Search,
+    graph: Graph,
+    fresh: tuple[int, ...],
+    runs: Path,
+    trials: int,
+    storage: str | None,
+) -> Study:
+    """Open the study of a search, and queue again what a killed command has left of it."""
+    configs = [search.first_config(seed) for seed in search.seeds]
     places = [(config.data.dataset, config.data.split, config.split_seed) for config in configs]
     splits = [trainable_split(graph, *place).sha256 for place in places]
-    seen = seen_share(graph, plan.first.data, plan.seeds, fresh)
-    check_fresh_runs(root, plan, fresh, graph)
-    name = plan.study_name(graph.fingerprint, splits)
-    study = TuningStudy(plan, StudyPlace(root / name, name, storage), trials)
-    study.adopt()
-    return study, seen
+    _check_graph_of_runs(runs, search, fresh, graph)
+    folder = runs / search.study_name(graph.fingerprint, splits)
+    study = Study(search, folder, trials, storage)
+    study.recover()
+    return study
 
 
-def _search(
-    study: TuningStudy,
+def _check_graph_of_runs(runs: Path, search: Search, fresh: Iterable[int], graph: Graph) -> None:
+    """Refuse a search whose winner may be a run that exists already, of another graph."""
+    for seed in fresh:
+        config = search.first_config(seed)
+        for path in sorted(runs.glob(f"{glob.escape(config.name.rpartition('-')[0])}-*")):
+            run = RunFolder(path)
+            try:
+                then = run.read_json(ENVIRONMENT).get("graph_sha256")
+                may_win = search.can_choose(run.read_config())
+            except InputError:  # a damaged run is trained again
+                continue
+            if then != graph.fingerprint and may_win:
+                raise InputError(
+                    f"{config.data.dataset} has changed since {path} was trained, which this "
+                    "search may choose; name another folder with --runs."
+                )
+
+
+def _run_search(
+    study: Study,
     data_dir: Path | None,
     workers: int,
     threads: int,
     timeout: float | None,
-    watcher: TuneWatcher,
-) -> None:
-    """Work on trials with processes until all are done or the search is stopped."""
-    end = None if timeout is None else time.monotonic() + timeout
+    watcher: Watcher,
+) -> FrozenTrial:
+    """Have processes work on trials until all are done or the search is stopped.
+
+    Returns:
+        The best trial.
+    """
+    end = math.inf if timeout is None else time.monotonic() + timeout
     state = study.state()
-    watcher.searched(state)
+    watcher.on_trial(state)
     try:
         if not state.is_over:
-            about = (study.plan, study.place, study.total, data_dir, threads)
             _run_workers(
-                partial(_work, *about),
+                (study.search, study.folder, study.total, study.url, data_dir, threads),
                 min(workers, study.total - state.done),
-                on_trial=lambda: watcher.searched(study.state()),
-                stop=lambda: watcher.stop() or (end is not None and time.monotonic() >= end),
+                on_trial=lambda: watcher.on_trial(study.state()),
+                stop=lambda: watcher.stop() or time.monotonic() >= end,
             )
     finally:
         study.tidy()
-        folder, trials = study.place.folder, study.trials()
-        write_trials(folder / TRIALS, study.plan, trials)
-        if (best := best_of(trials)) is not None:
-            write_best(folder / BEST, study.plan, best, study.state().in_words)
+        best = write_results(study)
     if watcher.stop():
         raise KeyboardInterrupt
+    if best is not None:
+        return best
+    if failed := failed_trials(study.trials()):
+        raise InputError(
+            "no trial was complete; when the cause is gone, --retry-failed tries again; the last "
+            f"error was: {failed[-1].user_attrs['error']}"
+        )
+    raise InputError(f"no trial was complete after {timeout:g} s; the same command continues.")
 
 
 def _run_workers(
-    work: Any, workers: int, on_trial: Callable[[], None], stop: Callable[[], bool]
+    task: tuple[Any, ...], workers: int, on_trial: Callable[[], None], stop: Callable[[], bool]
 ) -> None:
     """Have processes take trials until none is left; a process that dies is replaced."""
     deaths = 0
-    with WorkerPool(work, workers) as pool:
-        for place in range(workers):
-            pool.add(place)
+    with WorkerPool(_work, workers) as pool:
+        for _ in range(workers):
+            pool.add(task)
         for event in pool.events(stop):
             if event.kind == "report":
                 deaths = 0
@@ -473,53 +349,174 @@ def _run_workers(
                 deaths += 1
                 if deaths >= _DEATHS_AT_START:
                     raise SearchError(
-                        f"processes of the search end at once ({event.value}); if memory ran out, "
-                        "use fewer --workers."
+                        f"worker processes die at once ({event.value}); if memory ran out, use "
+                        "fewer --workers."
                     )
-                pool.add(event.task)
+                pool.add(task)
 
 
-def _work(
-    plan: Plan,
-    place: StudyPlace,
-    total: int,
-    data_dir: Path | None,
-    threads: int,
-    _: int,
-    report: Callable[[Any], None],
-    stop: Callable[[], bool],
-) -> None:
+def _work(task: tuple[Any, ...], report: Callable[[Any], None], stop: Callable[[], bool]) -> None:
     """In a worker: take trials until there are no more."""
+    search, folder, total, url, data_dir, threads = task
     use_threads(threads)
+    use_class(search.fixed["model.name"], search.model)
     with quiet(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        graph = load(plan.first.data.dataset, data_dir)
-        study = TuningStudy(plan, place, total)
+        graph = load(search.base.data.dataset, data_dir)
+        study = Study(search, folder, total, url)
         while not stop():
-            taken = study.take()
-            if taken is not None:
-                run_trial(study, taken, graph, stop)
+            trial = study.take()
+            if trial is not None:
+                run_trial(study, trial, graph, stop)
                 report(None)
             elif study.state().is_over:
                 return
-            else:  # the last trials are in other hands, whose processes may die
-                time.sleep(_PATIENCE)
+            else:  # others work on the last trials, and their processes may die
+                time.sleep(_PAUSE)
 
 
-def _best(study: TuningStudy, timeout: float | None) -> FrozenTrial:
-    """The best trial, written to the study's folder."""
+def run_trial(study: Study, trial: Trial, graph: Graph, stop: Callable[[], bool]) -> None:
+    """Train a trial and tell the study how it ended.
+
+    Args:
+        study: Where it belongs.
+        trial: The trial.
+        graph: What it is trained on.
+        stop: Asked after every epoch; if it says yes, the state is saved and the trial is left to
+            the next process.
+    """
+    try:
+        if _end_trial(study, trial, graph, stop):
+            shutil.rmtree(trial.runs, ignore_errors=True)
+    except UpdateFinishedTrialError:
+        pass  # another machine took this process for dead, and has all that is left of the trial
+    finally:
+        trial.release()
+
+
+def _end_trial(study: Study, trial: Trial, graph: Graph, stop: Callable[[], bool]) -> bool:
+    """Bring a trial to its end; returns whether it has come there, and was not queued again."""
+    earlier = study.earlier(trial)
+    if earlier is not None:
+        trial.repeat(earlier)
+        return True
+    if trial.deaths >= DEATHS:
+        trial.fail(f"its process was ended {DEATHS} times; if memory ran out, use fewer --workers.")
+        return True
+    score = f"val_{study.search.metric}"
+    try:
+        scores = [
+            _train_seed(study, trial, place, graph, stop)
+            for place in range(len(study.search.seeds))
+        ]
+    except KeyboardInterrupt:
+        trial.requeue()
+        return False
+    except (UpdateFinishedTrialError, SearchError):  # nothing is wrong with the trial
+        raise
+    except optuna.TrialPruned:
+        trial.prune()
+    except Exception as error:  # whatever it is, the other trials go on
+        trial.fail(sentence(error))
+    else:
+        trial.complete(statistics.fmean(one[score] for one in scores), scores)
+    return True
+
+
+def _train_seed(
+    study: Study, trial: Trial, place: int, graph: Graph, stop: Callable[[], bool]
+) -> dict[str, Any]:
+    """Train a trial with one of its seeds; returns what is kept of the run."""
+    search, seed = study.search, study.search.seeds[place]
+    config = search.config(trial.params, seed)
+    report = EpochReporter(trial, place, study.report_every, f"val_{search.metric}")
+    while True:
+        try:
+            run = train_run(config, trial.runs, graph=graph, on_epoch=report, stop=stop)
+            break
+        except RunInUseError:  # by a process that was taken for dead
+            if stop():
+                raise KeyboardInterrupt from None
+            time.sleep(1.0)
+    if not run.fresh:
+        for record in RunFolder(run.folder).history():
+            report(record)
+    return {
+        "seed": seed,
+        f"val_{search.metric}": run.result["scores"]["val"][search.metric],
+        "epochs": run.result["epochs"],
+        "seconds": round(run.seconds, 3),
+    }
+
+
+class EpochReporter:
+    """Reports every few epochs how good a seed is so far, and ends the trial if it is pruned.
+
+    Args:
+        trial: The trial.
+        seed_place: Place of the seed among those of the trial.
+        every: Number of epochs from one report to the next.
+        score: Name of the score in the record of an epoch.
+    """
+
+    def __init__(self, trial: Trial, seed_place: int, every: int, score: str) -> None:
+        self._trial, self._seed_place, self._every = trial, seed_place, every
+        self._score = score
+        self._phase: str | None = None
+        self._stage, self._epochs, self._best = 0, 0, 0.0
+
+    def __call__(self, record: dict[str, Any]) -> None:
+        """Take the record of an epoch."""
+        if record.get("phase") != self._phase:  # every stage of training has a best of its own
+            self._stage += self._phase is not None
+            self._phase, self._epochs, self._best = record.get("phase"), 0, 0.0
+        self._epochs += 1
+        self._best = max(self._best, record[self._score])
+        number, rest = divmod(self._epochs, self._every)
+        step = step_of(self._seed_place, self._stage, number)
+        if rest == 0 and self._trial.should_prune(self._best, step):
+            raise optuna.TrialPruned
+
+
+def write_results(study: Study) -> FrozenTrial | None:
+    """Write ``trials.csv``, and ``best.toml`` if a trial is complete; returns the best one."""
     trials = study.trials()
-    best = best_of(trials)
-    if best is None:
-        failed = failed_trials(trials)
-        if failed:
-            raise InputError(
-                "no trial has come to its end; when the cause is gone, --retry-failed tries again; "
-                f"the last error was: {failed[-1].user_attrs['error']}"
-            )
-        raise InputError(
-            f"no trial was complete after {timeout:g} seconds; the same command goes on."
-        )
-    # Another machine may have found a better one since the search ended here.
-    write_best(study.place.folder / BEST, study.plan, best, study.state().in_words)
+    best = best_trial(trials)
+    _write_trials(study.folder / TRIALS, study.search, trials)
+    if best is not None:
+        _write_best(study.folder / BEST, study.search, best, study.state().summary)
     return best
+
+
+def _write_trials(path: Path, search: Search, trials: Sequence[FrozenTrial]) -> None:
+    """Write a row per trial that has ended; a trial and its retries are one row."""
+    names = list(search.choices)
+    failed = {trial.number for trial in failed_trials(trials)}
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    spent = ("epochs", "seconds")
+    writer.writerow(["trial", "state", f"val_{search.metric}", *spent, *names, "error"])
+    for trial in trials:
+        state, error = trial.state.name.lower(), trial.user_attrs.get("error", "")
+        if state not in ("complete", "pruned") and trial.number not in failed:
+            continue
+        scores: list[dict[str, Any]] = trial.user_attrs.get("scores", [])
+        totals = [sum(score[key] for score in scores) if scores else "" for key in spent]
+        values = [trial.params.get(name, "") for name in names]
+        # Optuna's value of a pruned trial is its last report, which compares with no other.
+        value = trial.value if state == "complete" else ""
+        writer.writerow([trial.number, state, value, *totals, *values, error])
+    write_text(path, stream.getvalue())
+
+
+def _write_best(path: Path, search: Search, best: FrozenTrial, counts: str) -> None:
+    """Write the best trial as a configuration that ``ncgnn train --config`` takes."""
+    tree = search.config(best.params, search.seeds[0]).model_dump(mode="json")
+    del tree["training"]["seed"]  # whoever trains it says which
+    seeds = ", ".join(str(seed) for seed in search.seeds)
+    header = (
+        f"# Found by 'ncgnn tune' ({counts}): trial {best.number} had the best mean validation\n"
+        f"# {SCORE_NAMES[search.metric]}, {best.value:.4f}, over seed {seeds}. Searched: "
+        f"{', '.join(search.values)}.\n\n"
+    )
+    write_text(path, header + to_toml(tree))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ncgnn._io import locked, write_text
 from ncgnn.data import load
 from ncgnn.errors import InputError
-from ncgnn.experiments.tuning.space import seen_share
+from ncgnn.experiments import seen_share
 from ncgnn.paper.plans.store import (
     Kept,
     Plan,
