@@ -8,6 +8,25 @@ from ncgnn.nn.functional import dropout
 from ncgnn.nn.layers import drop_features
 
 
+def make(build, alpha=0.3):
+    """A model whose parameters are all different from their first values."""
+    torch.manual_seed(0)
+    model = build().double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=alpha)
+    return model
+
+
+def saved_sizes(forward):
+    """Numbers of entries of the tensors that a forward pass saves for its gradients."""
+    sizes = []
+    hooks = (lambda saved: sizes.append(saved.numel()) or saved, lambda saved: saved)
+    with torch.autograd.graph.saved_tensors_hooks(*hooks):
+        forward()
+    return sizes
+
+
 def features(drawn, rate, key):
     """The features as a model sees them when their dropout is at place 0."""
     kept = drop_features(drawn.inputs(), rate, None if key is None else key.at(0))

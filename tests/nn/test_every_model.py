@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 import torch
+from baseline_checks import make
 from drawn_graphs import Drawn, drawn_graph
 
 import ncgnn
@@ -26,26 +27,59 @@ def small(name, width=8):
     return {key: width for key in ("hidden", "hidden2") if key in fields}
 
 
-@pytest.mark.parametrize("name", model_names())
-def test_conformance(name):
-    check_model(name, ordered=name in ORDERED, **small(name))
+VARIANTS = {
+    "acmgcn": [{"variant": 1}, {"scaled": False}],
+    "appnp": [{"steps": 0}, {"steps": 3, "alpha": 0.4}, {"bias": True}, {"edge_dropout": 0.0}],
+    "cagnn": [{"self_loops": True}, {"layers": 3}],
+    "cpgnn": [{"steps": 2, "dropout": 0.3, "cotraining": 1.0}],
+    "fagcn": [{"layers": 4}],
+    "gat": [{"heads": 1}, {"hidden": 24, "heads": 3, "output_heads": 2}],
+    "gbksage": [{"hidden": 5}, {"gate_target": "paper"}, {"center": "paper"}],
+    "gcnii": [{"shared_weights": False}, {"layers": 1}],
+    "glognn": [
+        {"delta": 0.0},
+        {"delta": 0.5},
+        *({"variant": "glognn++", "order_weights": "per_node", "delta": d} for d in (0.0, 0.5, 1)),
+    ],
+    "gprgnn": [{"steps": 0}, {"steps": 3, "alpha": 0.1}],
+    "h2gcn": [{"layers": 1}],
+    "linkx": [
+        {"layers": layers, "adjacency_layers": layers, "feature_layers": layers}
+        for layers in (1, 3)
+    ],
+    "mixhop": [{"layers": 1}, {"powers": (0, 2), "self_loops": False}],
+    "sgc": [{"steps": 0}],
+    "sngnn": [{"variant": "plain"}, {"variant": "plusplus", "layers": 2}],
+    "tuned-gcn": [{"norm": "batch"}, {"norm": "none"}],
+    "tuned-sage": [{"norm": "batch"}, {"norm": "none"}],
+    "tuned-gat": [{"norm": "batch"}, {"norm": "none"}],
+    "wrgat": [{"original_edges": True}, {"relations": 1}],
+}
+CASES = [(name, {}) for name in model_names()]
+CASES += [(name, options) for name, variants in VARIANTS.items() for options in variants]
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_conformance(name, options):
+    check_model(name, ordered=name in ORDERED, **small(name) | options)
 
 
 @pytest.mark.parametrize("name", model_names())
 def test_single_nodes_can_be_asked_for(name):
     inputs = drawn_graph(2).inputs()
-    torch.manual_seed(0)
-    model = model_class(name).for_inputs(inputs, **small(name)).double().eval()
-    nodes = torch.tensor([3, 0, 12])
-    group = torch.zeros(inputs.num_nodes, dtype=torch.int64)
+    model = make(lambda: model_class(name).for_inputs(inputs, **small(name)))
+    nodes, group = torch.tensor([3, 0, 12]), torch.zeros(13, dtype=torch.int64)
     assert torch.allclose(model(inputs, group, None, nodes), model(inputs)[nodes])
 
 
-@pytest.mark.parametrize("name", model_names())
-def test_copies_and_pickles(name):
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_copies_pickles_and_inference_mode(name, options):
     inputs = drawn_graph(2).inputs()
-    model = model_class(name).for_inputs(inputs, **small(name)).double().eval()
+    model = make(lambda: model_class(name).for_inputs(inputs, **small(name) | options))
+    with torch.inference_mode():
+        model(inputs)
     expected = model(inputs)
+    expected.sum().backward()
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert torch.equal(other(inputs), expected)
 
@@ -82,6 +116,7 @@ def test_labels_of_test_nodes_change_nothing_but_test_scores(name):
 
 
 _ROW = {"scaling": "row", "learning_rate": 0.05}
+_LONG = {"epochs": 60}
 
 
 @pytest.mark.parametrize(
@@ -89,18 +124,18 @@ _ROW = {"scaling": "row", "learning_rate": 0.05}
     [
         ("acmgcn", 0.93, {"hidden": 32, **_ROW}),
         ("appnp", 0.8, {}),
-        ("bernnet", 0.6, {"dropout": 0.1, "propagation_dropout": 0.1}),
+        ("bernnet", 0.6, {"dropout": 0.1, "propagation_dropout": 0.1, **_LONG}),
         ("cagnn", 0.8, {}),
         # Gates saturate with features as large as these, so they are scaled as the authors do.
         ("fagcn", 0.75, _ROW),
         ("gat", 0.8, {"hidden": 32, **_ROW}),
-        ("gbksage", 0.6, {}),
+        ("gbksage", 0.6, _LONG),
         ("gcnii", 0.8, {}),
-        ("glognn", 0.6, {"dropout": 0.1}),
+        ("glognn", 0.6, {"dropout": 0.1, **_LONG}),
         ("glognn", 0.6, {"dropout": 0.1, "delta": 0.5}),
         ("glognn", 0.6, {"dropout": 0.1, "variant": "glognn++"}),
         ("gprgnn", 0.8, {"hidden": 64}),
-        ("h2gcn", 0.8, {}),
+        ("h2gcn", 0.8, _LONG),
         ("linkx", 0.6, {}),
         ("mixhop", 0.85, {}),
         ("sgc", 0.8, {"learning_rate": 0.05}),
@@ -110,15 +145,15 @@ _ROW = {"scaling": "row", "learning_rate": 0.05}
     ],
 )
 def test_digits_are_learned(name, least, options):
-    trained = ncgnn.fit(ncgnn.load("digits"), name, epochs=60, **small(name, 16) | options)
+    options = {"epochs": 30} | small(name, 16) | options
+    trained = ncgnn.fit(ncgnn.load("digits"), name, **options)
     assert trained.evaluate()["scores"]["test"]["accuracy"] > least
 
 
 @pytest.mark.parametrize("name", model_names())
-@pytest.mark.parametrize("dataset", PAPER)
-def test_presets_hold_for_the_papers_graphs(name, dataset):
-    config = make_config(dataset=dataset, model=name, split="paper")
-    assert config.model.name == name
+def test_presets_hold_for_the_papers_graphs(name):
+    for dataset in PAPER:
+        assert make_config(dataset=dataset, model=name, split="paper").model.name == name
 
 
 @pytest.mark.parametrize("name", model_names())
@@ -133,11 +168,8 @@ def test_features_are_needed(name):
 def test_what_a_model_sees_of_directed_edges(name):
     drawn = drawn_graph(2, density=0.3)
     inputs = drawn.inputs()
-    torch.manual_seed(0)
-    model = model_class(name).for_inputs(inputs, **small(name)).double().eval()
-    with torch.no_grad():  # some begin with weights that leave neighbours out
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.5)
+    # Some begin with weights that leave neighbors out.
+    model = make(lambda: model_class(name).for_inputs(inputs, **small(name)), 0.5)
 
     def answers(A):
         return model(Drawn(A, drawn.X, drawn.labels).inputs())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 
 import pytest
 import torch
@@ -62,14 +61,6 @@ def test_separated_models_take_every_mode(name, separation):
     model = made(name, separation=separation)
     assert model.separation == separation
     assert model(drawn.inputs(), group).isfinite().all()
-
-
-@pytest.mark.parametrize("name", SEPARATED + PLAIN)
-def test_models_of_the_registry_can_be_copied_and_pickled(name):
-    model, inputs = made(name), drawn_graph(1).inputs()
-    expected = model(inputs)
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert torch.equal(other(inputs), expected)
 
 
 def test_names_lead_to_classes():

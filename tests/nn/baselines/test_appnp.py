@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from baseline_checks import gradients
+from baseline_checks import gradients, make, saved_sizes
 from drawn_graphs import CLASSES, drawn_graph
 from torch_geometric import nn as pyg
 
@@ -12,19 +12,13 @@ from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.spectral import APPNP
 from ncgnn.nn.functional import dropout
 from ncgnn.nn.layers import drop_features
-from ncgnn.testing import check_model
 
 KEY = DropoutKey(3, 4)
 VARIANTS = [{}, {"steps": 0}, {"steps": 3, "alpha": 0.4}, {"bias": True}, {"edge_dropout": 0.0}]
 
 
 def made(**options):
-    torch.manual_seed(0)
-    model = APPNP(16, CLASSES, **({"hidden": 7} | options)).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.3)
-    return model
+    return make(lambda: APPNP(16, CLASSES, **({"hidden": 7} | options)))
 
 
 def local_logits(model, drawn, key):
@@ -108,15 +102,7 @@ def test_defaults():
 def test_nothing_of_entries_times_hidden_is_saved():
     drawn, hidden = drawn_graph(4, nodes=60, density=0.6), 32
     model = made(hidden=hidden, dropout=0.3).train()
-    sizes = []
-    hooks = (lambda saved: sizes.append(saved.numel()) or saved, lambda saved: saved)
-    with torch.autograd.graph.saved_tensors_hooks(*hooks):
-        model(drawn.inputs(), None, KEY)
+    sizes = saved_sizes(lambda: model(drawn.inputs(), None, KEY))
     entries = int(drawn.A.sum() + 60)
     assert 60 * hidden <= max(sizes) <= max(entries, 60 * hidden)
     assert entries * hidden > 2 * max(entries, 60 * hidden)  # so that one such array would be seen
-
-
-@pytest.mark.parametrize("options", VARIANTS)
-def test_conformance(options):
-    check_model(APPNP, hidden=8, **options)

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 
 import pytest
 import torch
+from baseline_checks import make
 from drawn_graphs import CLASSES, drawn_graph
 
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.spectral import BernNet, bernstein
 from ncgnn.nn.functional import dropout, relu_dropout
 from ncgnn.nn.layers import drop_features
-from ncgnn.testing import check_model
 
 
 def made(**options):
-    torch.manual_seed(0)
-    model = BernNet(16, CLASSES, **{"hidden": 6, **options}).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.5)
-        model.theta[1] = -0.3
+    model = make(lambda: BernNet(16, CLASSES, **{"hidden": 6, **options}), 0.5)
+    model.theta.data[1] = -0.3
     return model
 
 
@@ -121,17 +115,3 @@ def test_the_filter_is_not_decayed():
     assert (decayed["weight_decay"], free["weight_decay"]) == (0.1, 0.0)
     assert free["params"] == [model.theta]
     assert len(decayed["params"]) + 1 == len(list(model.parameters()))
-
-
-def test_it_keeps_to_what_models_must():
-    check_model(BernNet, hidden=5)
-
-
-def test_copies_pickles_and_inference_mode():
-    model, inputs = made(), drawn_graph(4).inputs()
-    with torch.inference_mode():
-        model(inputs)
-    expected = model(inputs)
-    expected.sum().backward()
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert torch.equal(other(inputs), expected)

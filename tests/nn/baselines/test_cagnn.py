@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import pytest
 import torch
-from baseline_checks import assert_same, dropper, features
+from baseline_checks import assert_same, dropper, features, make
 from drawn_graphs import CLASSES, drawn_graph
 
 from ncgnn.data import list_datasets
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.cagnn import CAGNN, unit_rows
-from ncgnn.testing import check_model
 from ncgnn.training import preset
 
 KEY = DropoutKey(3, 4)
 
 
 def made(**options):
-    torch.manual_seed(0)
-    model = CAGNN(16, CLASSES, hidden=6, **options).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.3)
-    return model
+    return make(lambda: CAGNN(16, CLASSES, hidden=6, **options))
 
 
 def unit(x):
@@ -106,14 +97,3 @@ def test_presets_have_self_loops_on_the_graphs_of_the_released_rule():
     known = [entry.name for entry in list_datasets()]
     looped = {name for name in (*known, "x") if preset("cagnn", name)["model"]["self_loops"]}
     assert looped == {"cora", "citeseer", "pubmed"}
-
-
-def test_copies_and_pickles():
-    model, inputs = made(), drawn_graph(2).inputs()
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert torch.equal(other(inputs), model(inputs))
-
-
-@pytest.mark.parametrize("options", [{}, {"self_loops": True}, {"layers": 3}])
-def test_it_holds_to_what_models_must(options):
-    check_model(CAGNN, hidden=8, **options)

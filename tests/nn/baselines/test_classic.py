@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 import torch
+from baseline_checks import make
 from drawn_graphs import CLASSES, drawn_graph
 from torch_geometric.nn import GCNConv, SAGEConv
 
@@ -16,12 +17,7 @@ MODELS = [GCN, GraphSAGE, MLP]
 
 
 def made(kind, **options):
-    torch.manual_seed(0)
-    model = kind(16, CLASSES, hidden=6, **options).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.3)
-    return model
+    return make(lambda: kind(16, CLASSES, hidden=6, **options))
 
 
 def gcn_layer(layer, self_loops):

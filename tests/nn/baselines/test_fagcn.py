@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import pytest
 import torch
-from baseline_checks import features
+from baseline_checks import features, make, saved_sizes
 from drawn_graphs import CLASSES, drawn_graph
 from torch_geometric.nn import FAConv
 
@@ -16,19 +13,13 @@ from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.fagcn import FAGCN
 from ncgnn.nn.functional import dropout
-from ncgnn.testing import check_model
 from ncgnn.training import preset
 
 KEY = DropoutKey(3, 4)
 
 
 def made(**options):
-    torch.manual_seed(0)
-    model = FAGCN(16, CLASSES, **({"hidden": 6} | options)).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.3)
-    return model
+    return make(lambda: FAGCN(16, CLASSES, **({"hidden": 6} | options)))
 
 
 def undirected(drawn):
@@ -115,24 +106,10 @@ def test_first_weights():
 def test_nothing_of_entries_times_hidden_is_saved():
     drawn, hidden = drawn_graph(4, nodes=60, density=0.6), 32
     model = made(hidden=hidden, dropout=0.3, layers=4).train()
-    sizes = []
-    hooks = (lambda saved: sizes.append(saved.numel()) or saved, lambda saved: saved)
-    with torch.autograd.graph.saved_tensors_hooks(*hooks):
-        model(drawn.inputs(), None, KEY)
+    sizes = saved_sizes(lambda: model(drawn.inputs(), None, KEY))
     entries = int(undirected(drawn).sum())
     assert 60 * hidden <= max(sizes) <= max(entries, 60 * hidden)
     assert entries * hidden > 2 * max(entries, 60 * hidden)  # so that one such array would be seen
-
-
-def test_copies_and_pickles():
-    model, inputs = made(), drawn_graph(2).inputs()
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert torch.equal(other(inputs), model(inputs))
-
-
-@pytest.mark.parametrize("options", [{}, {"layers": 4}])
-def test_it_holds_to_what_models_must(options):
-    check_model(FAGCN, hidden=8, **options)
 
 
 def test_options_are_checked():

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 
 import pytest
 import torch
-from baseline_checks import assert_same, dropper, features
+from baseline_checks import assert_same, dropper, features, make
 from drawn_graphs import CLASSES, drawn_graph
 from torch_geometric.nn import GCN2Conv
 
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.gcnii import GCNII
-from ncgnn.testing import check_model
 from ncgnn.training import preset
 
 KEY = DropoutKey(3, 4)
 
 
 def made(**options):
-    torch.manual_seed(0)
-    model = GCNII(16, CLASSES, **({"hidden": 6} | options)).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.3)
-    return model
+    return make(lambda: GCNII(16, CLASSES, **({"hidden": 6} | options)))
 
 
 def dense(model, drawn, alpha=0.1, theta=0.5, rate=0.5, key=None):
@@ -126,14 +118,3 @@ def test_every_layer_saves_two_arrays_of_nodes_times_hidden(shared_weights):
     assert drawn.A.sum() > 10 * 60  # so that one array of entries × hidden would be seen
     # Beside them the first layer's, of which one is passed on and one is added.
     assert sum(sizes) <= (2 * layers + 1) * 60 * hidden
-
-
-def test_copies_and_pickles():
-    model, inputs = made(), drawn_graph(2).inputs()
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert torch.equal(other(inputs), model(inputs))
-
-
-@pytest.mark.parametrize("options", [{}, {"shared_weights": False}, {"layers": 1}])
-def test_it_holds_to_what_models_must(options):
-    check_model(GCNII, hidden=8, **options)

@@ -7,7 +7,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
-from baseline_checks import gradients
+from baseline_checks import gradients, make
 from drawn_graphs import CLASSES, drawn_graph
 from scipy.sparse.csgraph import shortest_path
 
@@ -19,18 +19,12 @@ from ncgnn.nn import base as _memory_guard
 from ncgnn.nn.baselines import h2gcn
 from ncgnn.nn.baselines.h2gcn import H2GCN, DistanceTwo, needed_memory
 from ncgnn.nn.functional import dropout
-from ncgnn.testing import check_model
 
 KEY = DropoutKey(3, 4)
 
 
 def made(**options):
-    torch.manual_seed(0)
-    model = H2GCN(16, CLASSES, **({"hidden": 7} | options)).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.3)
-    return model
+    return make(lambda: H2GCN(16, CLASSES, **({"hidden": 7} | options)))
 
 
 def normalised(A):
@@ -214,8 +208,3 @@ def test_widths_and_options():
     assert {name for name, _ in made().named_parameters()} == {"embedding.weight", "readout"}
     with pytest.raises(InputError, match="layers"):
         H2GCN(16, CLASSES, layers=3)
-
-
-@pytest.mark.parametrize("layers", [1, 2])
-def test_conformance(layers):
-    check_model(H2GCN, hidden=8, layers=layers)

@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from baseline_checks import make
 from drawn_graphs import CLASSES, drawn_graph
 from torch.nn.functional import cross_entropy, normalize, one_hot
 
@@ -20,19 +21,14 @@ from ncgnn.nn import base as _memory_guard
 from ncgnn.nn.base import Phase
 from ncgnn.nn.baselines import hog as products
 from ncgnn.nn.baselines.hog import HOG
-from ncgnn.testing import check_model
 from ncgnn.training.config import TrainingConfig
 from ncgnn.training.folder import load_checkpoint, save_checkpoint
 from ncgnn.training.trainer import Trainer
 
 
 def made(inputs, *, moved=0.3, **options):
-    torch.manual_seed(0)
-    model = HOG.for_inputs(inputs, hidden=6, hidden2=4, **options).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=moved)
-        model.guess.random_(0, CLASSES)
+    model = make(lambda: HOG.for_inputs(inputs, hidden=6, hidden2=4, **options), moved)
+    model.guess.random_(0, CLASSES)
     return model
 
 
@@ -250,10 +246,6 @@ def test_dropout_copies_and_pickles():
     model.extra_loss(train, inputs.labels[train])  # what the forward pass left is still here
     with pytest.raises(InputError, match="a training pass of the model right before it"):
         model.extra_loss(train, inputs.labels[train])
-
-
-def test_it_holds_to_what_every_model_holds_to():
-    check_model(HOG, hidden=5, hidden2=4)
 
 
 def test_too_little_memory_is_said_before_it_is_taken(monkeypatch):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import pickle
 
 import pytest
 import torch
+from baseline_checks import make
 from drawn_graphs import CLASSES, drawn_graph
 from torch_geometric.nn import LINKX as PyGLINKX  # noqa: N811
 
@@ -14,18 +14,13 @@ from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.linkx import LINKX
 from ncgnn.nn.functional import dropout
-from ncgnn.testing import check_model
 
 
 def made(inputs, **options):
-    torch.manual_seed(0)
-    model = LINKX.for_inputs(inputs, **{"hidden": 6, **options}).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.3)
-        for name, buffer in model.named_buffers():
-            if "running" in name:
-                buffer.copy_(torch.rand_like(buffer) + 0.5)
+    model = make(lambda: LINKX.for_inputs(inputs, **{"hidden": 6, **options}))
+    for name, buffer in model.named_buffers():
+        if "running" in name:
+            buffer.copy_(torch.rand_like(buffer) + 0.5)
     return model
 
 
@@ -122,20 +117,3 @@ def test_another_number_of_nodes_is_refused():
     model = made(drawn_graph(2).inputs())
     with pytest.raises(InputError, match="weights for the 13 nodes of its graph; this graph has 9"):
         model(drawn_graph(2, nodes=9).inputs())
-
-
-@pytest.mark.parametrize("layers", [1, 3])
-def test_it_keeps_to_what_models_must(layers):
-    numbers = {"layers": layers, "adjacency_layers": layers, "feature_layers": layers}
-    check_model(LINKX, hidden=5, **numbers)
-
-
-def test_copies_pickles_and_inference_mode():
-    inputs = drawn_graph(4).inputs()
-    model = made(inputs)
-    with torch.inference_mode():
-        model(inputs)
-    expected = model(inputs)
-    expected.sum().backward()
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert torch.equal(other(inputs), expected)

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import pytest
 import torch
-from baseline_checks import assert_same, dropper, features
+from baseline_checks import assert_same, dropper, features, make, saved_sizes
 from drawn_graphs import CLASSES, drawn_graph
 from torch_geometric.nn import MixHopConv
 
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.mixhop import MixHop, apply_powers
-from ncgnn.testing import check_model
 from ncgnn.training import preset
 
 KEY = DropoutKey(3, 4)
 
 
 def made(**options):
-    torch.manual_seed(0)
-    model = MixHop(16, CLASSES, **({"hidden": 6} | options)).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.3)
-    return model
+    return make(lambda: MixHop(16, CLASSES, **({"hidden": 6} | options)))
 
 
 def dense(model, drawn, powers=(0, 1, 2), self_loops=True, rate=0.5, key=None):
@@ -110,23 +101,9 @@ def test_preset():
 def test_nothing_of_entries_times_hidden_is_saved(options):
     drawn, hidden = drawn_graph(4, nodes=60, density=0.6), 16
     model = made(hidden=hidden, dropout=0.3, **options).train()
-    sizes = []
-    hooks = (lambda saved: sizes.append(saved.numel()) or saved, lambda saved: saved)
-    with torch.autograd.graph.saved_tensors_hooks(*hooks):
-        model(drawn.inputs(), None, KEY)
+    sizes = saved_sizes(lambda: model(drawn.inputs(), None, KEY))
     entries = int(drawn.A.sum() + 60)
     assert 60 * hidden <= max(sizes) <= max(entries, 3 * 60 * hidden)
     assert entries * hidden > 2 * max(
         entries, 3 * 60 * hidden
     )  # so that one such array would be seen
-
-
-def test_copies_and_pickles():
-    model, inputs = made(), drawn_graph(2).inputs()
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert torch.equal(other(inputs), model(inputs))
-
-
-@pytest.mark.parametrize("options", [{}, {"layers": 1}, {"powers": (0, 2), "self_loops": False}])
-def test_it_holds_to_what_models_must(options):
-    check_model(MixHop, hidden=8, **options)

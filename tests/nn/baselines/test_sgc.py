@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from baseline_checks import gradients
+from baseline_checks import gradients, make
 from drawn_graphs import CLASSES, Drawn, drawn_graph
 from torch_geometric.nn import SGConv
 
@@ -13,16 +13,10 @@ from ncgnn.nn import DropoutKey
 from ncgnn.nn import inputs as nn_inputs
 from ncgnn.nn.baselines.spectral import SGC
 from ncgnn.sparse.matrix import ConstantSparse
-from ncgnn.testing import check_model
 
 
 def made(**options):
-    torch.manual_seed(0)
-    model = SGC(16, CLASSES, **options).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.3)
-    return model
+    return make(lambda: SGC(16, CLASSES, **options))
 
 
 def operator_of(drawn):
@@ -130,8 +124,3 @@ def test_there_is_no_hidden_layer_and_no_dropout():
     assert {tuple(p.shape) for p in model.parameters()} == {(16, CLASSES), (CLASSES,)}
     with pytest.raises(InputError, match="hidden: there is no such option"):
         SGC(16, CLASSES, hidden=8)
-
-
-@pytest.mark.parametrize("steps", [0, 2])
-def test_conformance(steps):
-    check_model(SGC, steps=steps)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import pickle
 
 import pytest
 import torch
+from baseline_checks import make
 from drawn_graphs import CLASSES, drawn_graph
 
 import ncgnn
@@ -15,18 +15,12 @@ from ncgnn.nn import DropoutKey
 from ncgnn.nn.baselines.sngnn import SNGNN, most_similar
 from ncgnn.nn.functional import relu_dropout
 from ncgnn.sparse.matrix import SparsePattern
-from ncgnn.testing import check_model
 
 VARIANTS = ["plain", "plus", "plusplus"]
 
 
 def made(inputs, **options):
-    torch.manual_seed(0)
-    model = SNGNN.for_inputs(inputs, **{"hidden": 6, **options}).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.3)
-    return model
+    return make(lambda: SNGNN.for_inputs(inputs, **{"hidden": 6, **options}))
 
 
 def dense_layer(model, layer, A, u):
@@ -181,19 +175,3 @@ def test_a_row_of_zeros_has_finite_gradients(variant):
         model.linears[0].bias.zero_()
     model(inputs).sum().backward()
     assert all(p.grad.abs().max() < 1e6 for p in model.parameters() if p.grad is not None)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_it_keeps_to_what_models_must(variant):
-    check_model(SNGNN, variant=variant, layers=2 if variant == "plusplus" else 1, hidden=5)
-
-
-def test_copies_pickles_and_inference_mode():
-    inputs = drawn_graph(4).inputs()
-    model = made(inputs, variant="plusplus")
-    with torch.inference_mode():
-        model(inputs)
-    expected = model(inputs)
-    expected.sum().backward()
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert torch.equal(other(inputs), expected)
