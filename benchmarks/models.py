@@ -98,7 +98,7 @@ def efficiency(names: list[str], data_dir: str | None, epochs: int) -> None:
 
 def paper_ms(name: str) -> float | None:
     """Milliseconds per epoch in the paper's table (Pubmed, hidden 64, 2 layers, a GPU)."""
-    from ncgnn.paper.request import published
+    from ncgnn.paper import published
 
     row = published("efficiency").get(name)
     return None if row is None else row["epoch"][0]

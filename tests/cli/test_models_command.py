@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ncgnn.cli import app
 from ncgnn.nn import model_class, model_names
-from ncgnn.paper.request import published
+from ncgnn.paper import published
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from ncgnn.training import make_config
 
 ROOT = Path(__file__).parent.parent.parent
 GRAPH = "chameleon-filtered"
-PAPER, STRATIFIED = competitors.Competitors("paper"), competitors.Competitors("stratified")
+PAPER, STRATIFIED = plan("competitors"), plan("stratified")
 
 
 def record(config, val=0.5, test=0.5):
@@ -127,7 +127,7 @@ def test_the_front_page_says_what_the_tables_say(pages):
 def test_shipped_parameters_are_those_that_the_kept_search_chose():
     store = Store(ROOT / "results")
     shipped = (files("ncgnn.training") / "presets" / "searched.toml").read_text(encoding="utf-8")
-    assert shipped == competitors.searched_presets(store)
+    assert shipped == PAPER.presets(store)
     assert "gcn" in tomllib.loads(shipped)
     assert not {"hog", "cpgnn", "gbksage", "sngnn++", "ncgcn"} & tomllib.loads(shipped).keys()
     for model in ("gcn", "sngnn", "glognn"):
@@ -176,7 +176,7 @@ def test_the_largest_graphs_borrow_their_choice_from_the_paper_splits(store):
 
 
 def test_the_tables_of_modes_show_planned_runs_alone_in_the_order_of_seeds(store):
-    planned = modes.planned("ncgcn renormalised", "photo")
+    planned = modes.plan_runs("ncgcn renormalised", "photo")
     assert [config.training.seed for config in planned] == list(range(10))
     changed = planned[0].training.model_copy(update={"learning_rate": 0.3})
     other = planned[0].model_copy(update={"training": changed})
@@ -225,9 +225,9 @@ def test_no_separated_model_is_chosen_before_all_were_searched(two_models):
     first = choice("nctuned-gcn", 0.5)
     few = choice("nctuned-sage", 0.9, 3, key="another search")
     second = choice("nctuned-sage", 0.4)
-    assert combined.chosen("published", GRAPH, [first]) is None
-    assert combined.chosen("published", GRAPH, [first, few]) is None
-    assert combined.chosen("published", GRAPH, [first, second]) == first
+    assert combined.best_choice("published", GRAPH, [first]) is None
+    assert combined.best_choice("published", GRAPH, [first, few]) is None
+    assert combined.best_choice("published", GRAPH, [first, second]) == first
 
 
 def test_choices_are_kept_and_replaced(two_models, tmp_path):
@@ -237,12 +237,12 @@ def test_choices_are_kept_and_replaced(two_models, tmp_path):
         combined.add_choice(one, place)
     found = {(c.model, c.value, c.trials) for c in combined.read_choices(place)}
     assert found == {("nctuned-gcn", 0.6, 20), ("nctuned-sage", 0.4, 20)}
-    best = combined.chosen("published", GRAPH, combined.read_choices(place))
+    best = combined.best_choice("published", GRAPH, combined.read_choices(place))
     configs = best.configs()
     assert [config.training.seed for config in configs] == list(range(10))
     assert {config.model.options["raw"] for config in configs} == {False}
     assert {config.training.patience for config in configs} == {80}
-    without = combined.beside(best)
+    without = combined.backbone_configs(best)
     assert {config.model.name for config in without} == {"tuned-gcn"}
     assert {config.training.patience for config in without} == {200}
 
@@ -254,7 +254,7 @@ def test_the_combined_table_stands_beside_the_best_printed_number(two_models, st
     for one in (best, choice("nctuned-sage", 0.4, 20)):
         combined.add_choice(one, place)
     runs = [record(config, val=0.52, test=0.48) for config in best.configs()]
-    runs += [record(config, test=0.45) for config in combined.beside(best)]
+    runs += [record(config, test=0.45) for config in combined.backbone_configs(best)]
     (table,) = plan("combined").tables(store.add("combined", runs))
     text = table.markdown()
     assert "| separated, test | 48.00 ± 0.00 (10) |" in text

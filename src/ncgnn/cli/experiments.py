@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ncgnn.experiments import Cell, Record, SweepResult
-    from ncgnn.paper import Reproduction, Request
+    from ncgnn.paper import Reproduction, Request, Target
     from ncgnn.training import RunConfig, RunResult
 
 #: All tables and figures, repeated here because help must not import ncgnn.paper.
@@ -225,7 +225,7 @@ def reproduce(
         _run_plan(name, some, data_dir, runs, shared if train else None)
         return
     stores = read_paths(stored, "--stored")
-    is_timed = _check_target(name, stores, workers, address)
+    target = _find_target(name, stores, workers, address)
     out = free_folder(out)
     kept = [record for path in stores for record in ncgnn.experiments.read_stored(path)]
     request, absent = ncgnn.paper.request_for(
@@ -244,14 +244,15 @@ def reproduce(
     options: dict[str, Any] = {
         "engine": engine.value,
         "address": address,
-        "workers": 1 if is_timed else workers,
+        "workers": 1 if target.is_timed else workers,
         "threads": threads,
         "retry_failed": retry_failed,
-        "warm_up": is_timed,
+        "warm_up": target.is_timed,
     }
-    made, failed = _make(name, request, absent, kept, runs, options if train else None)
+    found, kept, failed = _find_runs(target, request, kept, runs, options if train else None)
+    made = ncgnn.paper.reproduce(name, found, request=request, absent=absent, stored=kept)
     if json:
-        print_json(_reproduction_tree(made))
+        print_json(made.plain())
     _show(made, out, quiet=json)
     if failed:
         raise typer.Exit(1)
@@ -263,8 +264,8 @@ def _show_results(*, write: bool) -> None:
         note("Written:", *(f"  {path}" for path in ncgnn.paper.write_results()))
         return
     store = ncgnn.paper.Store(Path("results"))
-    for plan in ncgnn.paper.PLANS:
-        print_tables(*plan.tables(store))
+    for name in PLAN_NAMES:
+        print_tables(*ncgnn.paper.plan(name).tables(store))
 
 
 def _run_plan(
@@ -293,85 +294,65 @@ def _run_plan(
     print_tables(*tables)
 
 
-def _check_target(name: str, stored: list[Path], workers: int | None, address: str | None) -> bool:
-    """Complain of options that a target cannot take; returns whether it compares times."""
+def _find_target(
+    name: str, stored: list[Path], workers: int | None, address: str | None
+) -> Target[Any]:
+    """The table or figure; complains of options that it cannot take."""
     if "," in name:
         raise InputError(f"{name} names several; make one table or figure at a time.")
-    if stored and not ncgnn.paper.takes_stored(name):
+    target = ncgnn.paper.target(name)
+    if stored and not target.takes_stored:
         raise InputError(f"{name} needs more of its runs than scores; leave --stored out.")
-    is_timed = ncgnn.paper.is_timed(name)
-    if is_timed and (workers or 1) > 1:
+    if target.is_timed and (workers or 1) > 1:
         raise InputError(f"{name} compares times: --workers must be 1, which is the default here.")
-    if is_timed and address is not None:
+    if target.is_timed and address is not None:
         raise InputError(f"{name} compares times of one machine: leave --address out.")
-    return is_timed
+    return target
 
 
-def _make(
-    name: str,
+def _find_runs(
+    target: Target[Any],
     request: Request,
-    absent: dict[str, str],
     stored: list[Record],
     runs: Path,
     options: dict[str, Any] | None,
-) -> tuple[Reproduction, bool]:
-    """The table or figure, after training what is missing; and whether any run failed."""
-    wanted = ncgnn.paper.target(name).cells(request)
-    kept = set[str]()
-    if ncgnn.paper.takes_stored(name):
+) -> tuple[Sequence[RunResult], list[Record], bool]:
+    """Finished runs, after training what is missing; stored ones of use; whether any run failed."""
+    wanted = target.cells(request)
+    if target.takes_stored:
         stored, others = ncgnn.experiments.of_this_graph(stored, wanted, request.data_dir)
         note(*(f"not used: the stored run {other} is of another graph." for other in others))
-        kept = {record.name for record in stored}
+    kept = {record.name for record in stored}
     cells = [
         config
         for config in wanted
         if ncgnn.training.RunFolder(runs / config.name).is_done()
         or (config.name not in kept and options is not None)
     ]
-    failed = False
     if options is None and wanted and not cells and not kept:
         raise InputError(
             f"none of its {len(wanted)} runs is finished in {runs}; leave --no-train out, or name "
             "another folder with --runs."
         )
     if options is None or not cells:
-        found = ncgnn.experiments.finished_runs(cells, runs, request.data_dir)
-    else:
-        outcome = _run_cells(cells, runs, data_dir=request.data_dir, **options)
-        _leave_if_stopped(outcome, runs)
-        if ncgnn.paper.is_timed(name) and (old := sum(not run.fresh for run in outcome.runs)):
-            note(
-                f"note: {old} runs were found finished; their times are of when they were trained, "
-                "and compare only if the machine was quiet then. --runs names another folder."
-            )
-        found, failed = outcome.runs, bool(outcome.failed)
-    return (
-        ncgnn.paper.reproduce(name, found, request=request, absent=absent, stored=stored),
-        failed,
-    )
-
-
-def _reproduction_tree(made: Reproduction) -> dict[str, Any]:
-    """All numbers, for other programs."""
-    return {
-        "name": made.target.name,
-        "split": made.request.split,
-        "seeds": list(made.request.seeds),
-        "config": {str(file.path): file.tables for file in made.request.files},
-        "settings": dict(made.request.settings),
-        "absent": made.absent,
-        "data": made.data.plain(),
-    }
+        return ncgnn.experiments.finished_runs(cells, runs, request.data_dir), stored, False
+    outcome = _run_cells(cells, runs, data_dir=request.data_dir, **options)
+    _leave_if_stopped(outcome, runs)
+    if target.is_timed and (old := sum(not run.fresh for run in outcome.runs)):
+        note(
+            f"note: {old} runs were found finished; their times are of when they were trained, "
+            "and compare only if the machine was quiet then. --runs names another folder."
+        )
+    return outcome.runs, stored, bool(outcome.failed)
 
 
 def _show(made: Reproduction, out: Path, *, quiet: bool) -> None:
     """Print a table unless quiet; write tables and figures, and say where; list what is missing."""
     if not quiet:
-        print_tables(*ncgnn.paper.paper_grids(made))
-    paths = ncgnn.paper.write_reproduction(made, out)
-    note("Written:", *(f"  {path}" for path in paths))
+        print_tables(*made.tables())
+    note("Written:", *(f"  {path}" for path in made.write(out)))
     note(*(f"left out: {dataset}: {reason}" for dataset, reason in made.absent.items()))
-    missing = made.data.missing
+    missing = made.missing
     if missing:
         note(f"missing runs: {len(missing)}", *(f"  {run}" for run in missing[:MOST_MISSING]))
     if len(missing) > MOST_MISSING:
@@ -379,7 +360,7 @@ def _show(made: Reproduction, out: Path, *, quiet: bool) -> None:
 
 
 def _list_targets(json: bool) -> None:
-    known = [ncgnn.paper.target(name) for name in ncgnn.paper.targets()]
+    known = [ncgnn.paper.target(name) for name in ncgnn.paper.target_names()]
     rows = tuple((target.name, target.kind, target.title) for target in known)
     if json:
         keys = ("name", "kind", "title")

@@ -1,38 +1,32 @@
-"""The paper's own tables and figures, made from runs."""
+"""The paper's own tables and figures, made from runs, and the plans of runs behind RESULTS.md."""
 
-from ncgnn.paper.plans.pages import PLANS, plan, write_results
+from ncgnn.paper.plans.pages import plan, plan_names, write_results
 from ncgnn.paper.plans.store import Plan, Store
-from ncgnn.paper.request import Request, Target, published
+from ncgnn.paper.printed import published
 from ncgnn.paper.targets import (
     Reproduction,
-    is_timed,
-    paper_figure,
-    paper_grids,
+    Request,
+    Row,
+    Target,
     reproduce,
     request_for,
-    takes_stored,
     target,
-    targets,
-    write_reproduction,
+    target_names,
 )
 
 __all__ = [
-    "PLANS",
     "Plan",
     "Reproduction",
     "Request",
+    "Row",
     "Store",
     "Target",
-    "is_timed",
-    "paper_figure",
-    "paper_grids",
     "plan",
+    "plan_names",
     "published",
     "reproduce",
     "request_for",
-    "takes_stored",
     "target",
-    "targets",
-    "write_reproduction",
+    "target_names",
     "write_results",
 ]

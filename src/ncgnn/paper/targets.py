@@ -1,84 +1,227 @@
-"""A reproduced table or figure on the screen and on disk.
+"""The paper's tables and figures, and a few beside them, made from runs.
 
-The tables and figures of the paper, and some beside them, by name.
-
-From what a user asks for to the request of a table or figure, or one clear error.
-
-All figures of the paper by the names of their targets.
+A :class:`Target` says which runs it rests on, what it takes from them and how that is shown.
+:func:`request_for` turns wishes into a :class:`Request` or one clear error, and :func:`reproduce`
+makes the target from finished runs.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+import textwrap
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+
+from matplotlib import rc_context
 
 from ncgnn._io import write_text
-from ncgnn.data import canonical_name
+from ncgnn.data import canonical_name, load
 from ncgnn.errors import DataNotFoundError, InputError, UnknownNameError
 from ncgnn.experiments import check_all_used, check_settings, file_for, read_config_files, seed_list
-from ncgnn.paper import accuracy as tables
-from ncgnn.paper import appendix
-from ncgnn.paper.figures.embeddings import draw_embeddings
-from ncgnn.paper.figures.metrics import draw_distributions, draw_entropy, draw_observation
-from ncgnn.paper.figures.models import draw_groups, draw_time
-from ncgnn.paper.figures.parts import footnote
-from ncgnn.paper.figures.training import draw_alpha, draw_interplay, draw_sensitivity
-from ncgnn.paper.request import Request
-from ncgnn.report import Table, save_figure
-from ncgnn.training import RunResult, placed
+from ncgnn.nn import model_class
+from ncgnn.paper.printed import DATASETS
+from ncgnn.report import GREY, STYLE, Table, freeze_layout, save_figure
+from ncgnn.training import RunResult, make_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from _typeshed import DataclassInstance
     from matplotlib.figure import Figure
 
     from ncgnn.experiments import Record
-    from ncgnn.paper.request import Target
     from ncgnn.training import ConfigFile, RunConfig
 
+#: Where each is defined; modules are imported when they are needed.
 _PLACES = {
-    "table1": "accuracy:TABLE1",
-    "table2": "accuracy:TABLE2",
-    "classic-uniform": "accuracy:CLASSIC_UNIFORM",
-    "classic-published": "accuracy:CLASSIC_PUBLISHED",
-    "duplication": "appendix:DuplicationTarget",
-    "leaderboard": "appendix:LeaderboardTarget",
-    "efficiency": "appendix:EfficiencyTarget",
-    "distributions": "figures.metrics:Distributions",
-    "observation": "figures.metrics:Observation",
+    "table1": "accuracy:Table1",
+    "table2": "accuracy:Table2",
+    "classic-uniform": "accuracy:ClassicUniform",
+    "classic-published": "accuracy:ClassicPublished",
+    "duplication": "duplication:Duplication",
+    "leaderboard": "accuracy:Leaderboard",
+    "efficiency": "running_time:Efficiency",
+    "distributions": "figures.distributions:Distributions",
+    "observation": "figures.observation:Observation",
     "embeddings": "figures.embeddings:Embeddings",
-    "groups": "figures.models:Groups",
-    "interplay": "figures.training:Interplay",
-    "sensitivity": "figures.training:Sensitivity",
-    "alpha": "figures.training:Alpha",
-    "time": "figures.models:Time",
-    "entropy": "figures.metrics:Entropy",
+    "groups": "figures.groups:Groups",
+    "interplay": "figures.interplay:Interplay",
+    "sensitivity": "figures.sensitivity:Sensitivity",
+    "alpha": "figures.alpha:Alpha",
+    "time": "running_time:Time",
+    "entropy": "figures.entropy:Entropy",
 }
+Data = TypeVar("Data", bound="DataclassInstance")
 
 
-#: What is about time: their runs need a machine to themselves.
-_TIMED = ("efficiency", "time")
+@dataclass(frozen=True)
+class Request:
+    """What a table or figure shall show.
+
+    Attributes:
+        datasets: Names or paths of npz files.
+        models: Names.
+        seeds: Of split, first weights and dropout.
+        split: The one split family of all its cells.
+        data_dir: Folder with npz files.
+        settings: Options that all its cells share, as ``make_config`` takes them.
+        files: TOML files with options of the cells that they name.
+    """
+
+    datasets: tuple[str, ...]
+    models: tuple[str, ...]
+    seeds: tuple[int, ...] = (0,)
+    split: str = "paper"
+    data_dir: Path | None = None
+    settings: tuple[tuple[str, Any], ...] = ()
+    files: tuple[ConfigFile, ...] = ()
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The settings by option, without section."""
+        return {_option(key): value for key, value in self.settings}
+
+    def leaves_open(self, model: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of some options, by ``section.option``, that a model has and no setting names."""
+        known, chosen = model_class(model).Options.model_fields, self.chosen
+        return {
+            key: value
+            for key, value in options.items()
+            if _option(key) not in chosen
+            and (_option(key) in known or not key.startswith("model."))
+        }
 
 
-def targets() -> list[str]:
+@dataclass(frozen=True)
+class Row:
+    """A model as it is trained for a row of a table or a curve of a figure.
+
+    Attributes:
+        name: As ``--models`` knows it.
+        model: The model that is trained.
+        title: As papers call it.
+        options: What the row decides itself, by ``section.option``, whatever presets, files and
+            settings say.
+    """
+
+    name: str
+    model: str
+    title: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def decides(self) -> frozenset[str]:
+        """Names of the options that the row decides itself."""
+        return frozenset(_option(key) for key in self.options)
+
+    def configs(self, request: Request, dataset: str) -> list[RunConfig]:
+        """Its runs on a data set, one per seed."""
+        return [
+            make_config(
+                dataset=dataset,
+                model=self.model,
+                split=request.split,
+                seed=seed,
+                config=file_for(request.files, dataset, self.model),
+                settings=dict(request.settings) | dict(self.options),
+            )
+            for seed in request.seeds
+        ]
+
+
+class Target(ABC, Generic[Data]):
+    """A table or figure that can be made again.
+
+    Attributes:
+        name: As the command line knows it.
+        title: What it shows, in a line.
+        kind: Whether :meth:`tables` or :meth:`draw` shows it.
+        datasets: Shown where the request names none.
+        models: Compared where the request names none; empty if it needs no runs.
+        split: Split family where the request names none.
+        settings: Options that may be set although it needs no runs.
+        is_timed: Whether it compares times, so that its runs need a machine to themselves.
+        has_one_seed: Whether it shows a single run of every model.
+        ignores_presets: Whether all models are trained alike, so that no file may change that.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    kind: ClassVar[Literal["table", "figure"]]
+    datasets: ClassVar[tuple[str, ...]] = DATASETS
+    models: ClassVar[tuple[str, ...]] = ()
+    split: ClassVar[str] = "paper"
+    settings: ClassVar[frozenset[str]] = frozenset()
+    is_timed: ClassVar[bool] = False
+    has_one_seed: ClassVar[bool] = False
+    ignores_presets: ClassVar[bool] = False
+
+    @property
+    def takes_stored(self) -> bool:
+        """Whether scores suffice: figures need more, and times of other machines do not compare."""
+        return self.kind == "table" and not self.is_timed
+
+    def rows(self, request: Request, dataset: str) -> list[Row]:
+        """What is trained on a data set: by default every model as it is."""
+        del dataset
+        return [Row(model, model) for model in request.models]
+
+    def cells(self, request: Request) -> list[RunConfig]:
+        """The runs that it rests on."""
+        return [
+            config
+            for dataset in request.datasets
+            for row in self.rows(request, dataset)
+            for config in row.configs(request, dataset)
+        ]
+
+    def finished(
+        self, request: Request, dataset: str, runs: Mapping[str, RunResult]
+    ) -> list[tuple[Row, list[RunResult]]]:
+        """The rows of a data set with their finished runs; a row without any is left out."""
+        found = [
+            (row, [runs[c.name] for c in row.configs(request, dataset) if c.name in runs])
+            for row in self.rows(request, dataset)
+        ]
+        return [(row, some) for row, some in found if some]
+
+    @abstractmethod
+    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> Data:
+        """Its numbers from the finished runs, with what is missing left out."""
+
+    def plain(self, data: Data) -> dict[str, Any]:
+        """Its numbers as dictionaries, lists and texts, for JSON."""
+        return asdict(data)
+
+    def tables(self, data: Data) -> list[Table]:
+        """Its numbers as tables; a figure has none."""
+        del data
+        return []
+
+    def draw(self, data: Data) -> Figure:
+        """Its numbers as a figure, in the style that :meth:`Reproduction.figure` sets."""
+        del data
+        raise InputError(f"{self.name} is a table; it has no figure.")
+
+
+def target_names() -> list[str]:
     """Names of all tables and figures."""
     return list(_PLACES)
 
 
-def target(name: str) -> Target:
+def target(name: str) -> Target[Any]:
     """A table or figure by name.
 
     Raises:
         UnknownNameError: There is none of that name.
     """
     if name not in _PLACES:
-        raise UnknownNameError("table or figure", name, targets())
+        raise UnknownNameError("table or figure", name, target_names())
     module, _, attribute = _PLACES[name].partition(":")
-    found = getattr(import_module(f"ncgnn.paper.{module}"), attribute)
-    return found() if isinstance(found, type) else found
+    return getattr(import_module(f"ncgnn.paper.{module}"), attribute)()
 
 
 @dataclass(frozen=True)
@@ -89,18 +232,90 @@ class Reproduction:
         target: What it is.
         request: What was asked for, without the data sets that are not at hand.
         absent: Data sets that are not at hand, with the reason.
+        missing: Names of runs that are not finished.
         data: Its numbers.
     """
 
-    target: Target
+    target: Target[Any]
     request: Request
     absent: dict[str, str]
+    missing: tuple[str, ...]
     data: Any
 
+    def plain(self) -> dict[str, Any]:
+        """Everything as dictionaries, lists and texts, for JSON."""
+        request = self.request
+        return {
+            "name": self.target.name,
+            "split": request.split,
+            "seeds": list(request.seeds),
+            "config": {str(file.path): file.tables for file in request.files},
+            "settings": dict(request.settings),
+            "absent": self.absent,
+            "data": self.target.plain(self.data) | {"missing": list(self.missing)},
+        }
 
-def is_timed(name: str) -> bool:
-    """Whether a table or figure is about time, so that its runs must not share the machine."""
-    return name in _TIMED
+    def tables(self) -> list[Table]:
+        """The tables, with the settings of their runs below; a figure has none."""
+        note = self._settings_note()
+        found = self.target.tables(self.data)
+        return [replace(one, notes=(*one.notes, note)) for one in found] if note else found
+
+    def figure(self) -> Figure:
+        """The figure, with what is missing and the settings of its runs below."""
+        with rc_context(STYLE):
+            figure = self.target.draw(self.data)
+            count = len(self.missing)
+            lacking = f"{count} run{'' if count == 1 else 's'} missing" if count else ""
+            below = (figure.get_supxlabel(), lacking, self._runs_note(), self._settings_note())
+            letters = int(19 * figure.get_figwidth())
+            text = "\n".join(textwrap.wrap(". ".join(filter(None, below)), letters))
+            if text:
+                figure.supxlabel(text, x=0.99, ha="right", fontsize=7, color=GREY)
+            return freeze_layout(figure)
+
+    def write(self, folder: Path | str) -> list[Path]:
+        """Write tables as Markdown, LaTeX and CSV, or a figure as PNG and SVG; returns paths."""
+        name, folder = self.target.name, Path(folder)
+        if self.target.kind == "figure":
+            return save_figure(self.figure(), folder, name)
+        renderers: dict[str, Callable[[Table], str]] = {
+            ".md": Table.markdown,
+            ".tex": Table.latex,
+            ".csv": Table.csv,
+        }
+        paths = {folder / f"{name}{suffix}": render for suffix, render in renderers.items()}
+        tables = self.tables()
+        for path, render in paths.items():
+            write_text(path, "\n".join(render(table) for table in tables))
+        return list(paths)
+
+    def _runs_note(self) -> str:
+        """Split family and seeds of the runs that a figure rests on; nothing if it needs none."""
+        if not self.target.models:
+            return ""
+        seeds = ", ".join(str(seed) for seed in self.request.seeds)
+        noun = "seed" if len(self.request.seeds) == 1 else "seeds"
+        return f"{self.request.split.capitalize()} split, {noun} {seeds}"
+
+    def _settings_note(self) -> str:
+        """Options by which the runs differ from what the table or figure shows by itself."""
+        request, rows = self.request, _rows(self.target, self.request)
+        notes: list[str] = []
+        for file in request.files:
+            note = f"options of {file.path.name} for {file.scope}"
+            if file.split not in (None, request.split):
+                # Nodes that are tested here may have been trained on there.
+                note += f" (found for {file.split} splits)"
+            options = {option for table in file.tables.values() for option in table}
+            if any(file.fits(d, row.model) and row.decides & options for d, row in rows):
+                note += " where a row is not about them"
+            notes.append(note)
+        for key, value in request.settings:
+            partly = any(_option(key) in row.decides for _, row in rows)
+            about = " where a row is not about it" if partly else ""
+            notes.append(f"{key}={json.dumps(value)}{about}")
+        return f"With {', '.join(notes)}." if notes else ""
 
 
 def reproduce(
@@ -118,25 +333,28 @@ def reproduce(
         runs: Finished runs; those that it does not rest on are not looked at.
         request: What it shall show.
         absent: Data sets that are not at hand.
-        stored: Compact records, used where there is no run; see :func:`takes_stored`.
+        stored: Compact records, used where there is no run; see :attr:`Target.takes_stored`.
+
+    Raises:
+        InputError: It is a figure, and none of its runs is finished.
     """
     wanted = target(name)
+    cells = wanted.cells(request)
     found = {run.config.name: run for run in runs}
-    if takes_stored(name):
+    if wanted.takes_stored:
         kept = {record.name: record for record in stored}
-        for config in wanted.cells(request):
+        for config in cells:
             if config.name not in found and config.name in kept:
                 record = kept[config.name]
-                place = Path(config.name)
                 found[config.name] = RunResult(
-                    place, config, record.result, record.seconds, fresh=False
+                    Path(config.name), config, record.result, record.seconds, fresh=False
                 )
-    return Reproduction(wanted, request, absent or {}, wanted.collect(request, found))
-
-
-def takes_stored(name: str) -> bool:
-    """Whether scores suffice: figures need more, and times of other machines do not compare."""
-    return target(name).kind == "table" and not is_timed(name)
+    missing = tuple(config.name for config in cells if config.name not in found)
+    if wanted.kind == "figure" and cells and len(missing) == len(cells):
+        raise InputError(
+            f"figure {name}: none of its {len(cells)} runs is finished; train them first."
+        )
+    return Reproduction(wanted, request, absent or {}, missing, wanted.collect(request, found))
 
 
 def request_for(
@@ -172,83 +390,76 @@ def request_for(
     Raises:
         InputError: No data set is left, or something is named that it does not show.
     """
-    wanted = target(name)
-    for option, given, shown in (
-        ("GRAPH", datasets, wanted.datasets),
-        ("--models", models, wanted.models),
-    ):
-        if given is not None and not shown:
-            what = "data sets" if option == "GRAPH" else "models"
-            raise InputError(f"{name} shows no {what}; leave {option} out.")
+    wanted, settings = target(name), settings or {}
+    if datasets is not None and not wanted.datasets:
+        raise InputError(f"{name} shows no data sets; leave GRAPH out.")
+    if models is not None and not wanted.models:
+        raise InputError(f"{name} shows no models; leave --models out.")
     files = read_config_files(config)
-    _check_used(wanted, split, seeds, settings or {}, files)
-    check_settings(settings or {})
-    folder = None if data_dir is None else Path(data_dir).expanduser()
-    asked = tuple(
-        wanted.datasets
-        if datasets is None
-        else dict.fromkeys(canonical_name(one) for one in datasets)
-    )
+    _check_options(wanted, split, seed_list(seeds), settings, files)
+    check_settings(settings)
+    asked = wanted.datasets if datasets is None else map(canonical_name, datasets)
     request = Request(
-        asked,
+        tuple(dict.fromkeys(asked)),
         tuple(wanted.models if models is None else dict.fromkeys(models)),
         seed_list(seeds),
-        split or getattr(wanted, "split", "paper"),
-        folder,
-        tuple((settings or {}).items()),
+        split or wanted.split,
+        None if data_dir is None else Path(data_dir).expanduser(),
+        tuple(settings.items()),
         files,
     )
-    _check_files(wanted, request, split_was_said=split is not None)
-    if vain := [key for key, rows in _decided(wanted, request).items() if rows == "all"]:
-        raise InputError(f"{name} decides {vain[0]} itself; leave --set {vain[0]} out.")
+    _check_files(wanted, request, is_split_given=split is not None)
+    rows = _rows(wanted, request)
+    for key in settings:
+        if rows and all(_option(key) in row.decides for _, row in rows):
+            raise InputError(f"{name} decides {key} itself; leave --set {key} out.")
     absent = _absent(wanted, request, {record.name for record in stored}, train=train)
-    present = tuple(dataset for dataset in asked if dataset not in absent)
-    if asked and not present:
+    present = tuple(dataset for dataset in request.datasets if dataset not in absent)
+    if absent and not present:
         raise InputError(
-            f"none of {', '.join(asked)} is at hand; name the folder of your npz files with "
+            f"none of {', '.join(absent)} is at hand; name the folder of your npz files with "
             "--data-dir."
         )
     used = tuple(f for f in files if any(f.fits(dataset, None) for dataset in present))
     return replace(request, datasets=present, files=used), absent
 
 
-def _check_used(
-    wanted: Target,
+def _check_options(
+    wanted: Target[Any],
     split: str | None,
-    seeds: int | Sequence[int],
-    settings: dict[str, Any],
+    seeds: tuple[int, ...],
+    settings: Mapping[str, Any],
     files: Sequence[ConfigFile],
 ) -> None:
     """Complain of options that a table or figure would ignore."""
-    chosen = seed_list(seeds)
-    if getattr(wanted, "one_seed", False) and len(chosen) > 1:
-        raise InputError(f"{wanted.name} draws one run of each model; give one of the seeds.")
-    if files and getattr(wanted, "sets_options", False):
+    name = wanted.name
+    if wanted.has_one_seed and len(seeds) > 1:
+        raise InputError(f"{name} draws one run of each model; give one of the seeds.")
+    if files and wanted.ignores_presets:
         raise InputError(
-            f"{wanted.name} trains all models alike; leave --config out, and change single options "
+            f"{name} trains all models alike; leave --config out, and change single options "
             "with --set."
         )
-    known: frozenset[str] | None = getattr(wanted, "options", None)
-    if known is None:
+    if wanted.models:
         return
-    given = {"--split": split is not None, "--seeds": chosen != (0,), "--config": bool(files)}
+    given = {"--split": split is not None, "--seeds": seeds != (0,), "--config": bool(files)}
     if any(given.values()):
         useless = " and ".join(option for option, there in given.items() if there)
-        raise InputError(f"{wanted.name} rests on no runs; leave {useless} out.")
-    unknown = [key for key in settings if key.removeprefix("model.") not in known]
-    if unknown:
-        takes = f"; it takes {', '.join(sorted(known))}" if known else ""
-        raise InputError(f"{wanted.name} rests on no runs; --set {unknown[0]} says nothing{takes}.")
+        raise InputError(f"{name} needs no runs; leave {useless} out.")
+    for key in settings:
+        if key.removeprefix("model.") not in wanted.settings:
+            takes = f"; it takes {', '.join(wanted.settings)}" if wanted.settings else ""
+            raise InputError(f"{name} needs no runs, so --set {key} has no effect{takes}.")
 
 
-def _check_files(wanted: Target, request: Request, *, split_was_said: bool) -> None:
+def _check_files(wanted: Target[Any], request: Request, *, is_split_given: bool) -> None:
     """Complain of files that no cell uses, or that would put several splits into one column."""
     if not request.files:
         return
     cells = wanted.cells(request)
     check_all_used(request.files, [(cell.data.dataset, cell.model.name) for cell in cells])
     for file in request.files:
-        if not split_was_said and file.split not in (None, request.split):
+        if not is_split_given and file.split not in (None, request.split):
             raise InputError(
                 f"{file.path} is for split family {file.split}, and {wanted.name} shows "
                 f"{request.split}; say which one with --split."
@@ -264,49 +475,9 @@ def _check_files(wanted: Target, request: Request, *, split_was_said: bool) -> N
         )
 
 
-def decided_by_rows(made: Reproduction) -> set[str]:
-    """Settings that are not in force in every row, because some rows are about that option."""
-    return set(_decided(made.target, made.request))
-
-
-def overridden_files(made: Reproduction) -> set[Path]:
-    """Files of which some rows do not take all, because they are about one of its options."""
-    listening = _Listening(**vars(replace(made.request, seeds=made.request.seeds[:1])))
-    made.target.cells(listening)
-    found: set[Path] = set()
-    for cell, own in listening.heard:
-        file = file_for(made.request.files, cell.data.dataset, cell.model.name)
-        if file is not None and own & {key for table in file.tables.values() for key in table}:
-            found.add(file.path)
-    return found
-
-
-def _decided(wanted: Target, request: Request) -> dict[str, Literal["some", "all"]]:
-    """Settings that some or all runs do not have, because the table or figure decides them."""
-    # What a row is about depends neither on the seed nor on the graph.
-    some = replace(request, seeds=request.seeds[:1], datasets=request.datasets[:1])
-    listening = _Listening(**vars(some))
-    cells = wanted.cells(listening) if request.settings else []
-    own_options = [next(own for made, own in listening.heard if made is cell) for cell in cells]
-    found = {
-        key: [placed(key)[1] in options for options in own_options] for key, _ in request.settings
-    }
-    return {key: "all" if all(own) else "some" for key, own in found.items() if any(own)}
-
-
-@dataclass(frozen=True)
-class _Listening(Request):
-    """A request that hears which options the runs of a table or figure have of their own."""
-
-    heard: list[tuple[RunConfig, frozenset[str]]] = field(default_factory=list[Any])
-
-    def config(self, dataset: str, model: str, seed: int, **options: Any) -> RunConfig:
-        found = super().config(dataset, model, seed, **options)
-        self.heard.append((found, frozenset(placed(key)[1] for key in options)))
-        return found
-
-
-def _absent(wanted: Target, request: Request, stored: set[str], *, train: bool) -> dict[str, str]:
+def _absent(
+    wanted: Target[Any], request: Request, stored: set[str], *, train: bool
+) -> dict[str, str]:
     """Data sets that are not at hand though they are needed, and why."""
     absent: dict[str, str] = {}
     for dataset in request.datasets:
@@ -315,98 +486,17 @@ def _absent(wanted: Target, request: Request, stored: set[str], *, train: bool) 
         if cells and (all(kept) if train else any(kept)):
             continue
         try:
-            _look(dataset, request.data_dir, train)
+            load(dataset, request.data_dir, download=train)
         except DataNotFoundError as error:
             absent[dataset] = str(error)
     return absent
 
 
-def _look(dataset: str, folder: Path | None, download: bool) -> None:
-    from ncgnn.data import load
-
-    load(dataset, folder, download=download)
-
-
-#: Each draws what the ``collect`` of its target gives.
-DRAWN: dict[str, Callable[[Any], Figure]] = {
-    "observation": draw_observation,
-    "embeddings": draw_embeddings,
-    "distributions": draw_distributions,
-    "groups": draw_groups,
-    "interplay": draw_interplay,
-    "sensitivity": draw_sensitivity,
-    "alpha": draw_alpha,
-    "time": draw_time,
-    "entropy": draw_entropy,
-}
+def _rows(wanted: Target[Any], request: Request) -> list[tuple[str, Row]]:
+    """All rows with their data sets."""
+    return [(name, row) for name in request.datasets for row in wanted.rows(request, name)]
 
 
-_ACCURACY = (tables.accuracy_grid, tables.macro_f1_grid)
-_GRIDS: dict[str, tuple[Callable[[Any], Table], ...]] = {
-    "table1": _ACCURACY,
-    "table2": _ACCURACY,
-    "classic-uniform": _ACCURACY,
-    "classic-published": _ACCURACY,
-    "leaderboard": (tables.leaderboard_grid,),
-    "duplication": (appendix.duplication_grid,),
-    "efficiency": (appendix.efficiency_grid,),
-}
-
-
-def paper_grids(made: Reproduction) -> list[Table]:
-    """The tables of a reproduction; a figure has none."""
-    if made.target.kind == "figure":
-        return []
-    grids = [render(made.data) for render in _GRIDS[made.target.name]]
-    said = _settings(made)
-    return [replace(grid, notes=(*grid.notes, said)) for grid in grids] if said else grids
-
-
-def _settings(made: Reproduction) -> str:
-    """Options by which the runs differ from what the table or figure shows by itself."""
-    partly = decided_by_rows(made)
-    overridden = overridden_files(made)
-    said = [
-        f"options of {file.path.name} for {file.scope}{_found_for(file, made.request.split)}"
-        f"{' where a row is not about them' if file.path in overridden else ''}"
-        for file in made.request.files
-    ]
-    said += [
-        f"{key}={json.dumps(value)}{' where a row is not about it' if key in partly else ''}"
-        for key, value in made.request.settings
-    ]
-    return f"With {', '.join(said)}." if said else ""
-
-
-def _found_for(file: ConfigFile, split: str) -> str:
-    """Another family of splits, if a file names one: nodes tested here were trained on there."""
-    return "" if file.split in (None, split) else f" (found for {file.split} splits)"
-
-
-def _runs(made: Reproduction) -> str:
-    """Split family and seeds of the runs that a figure rests on; nothing if it needs none."""
-    if not made.target.models:
-        return ""
-    several = "s" if len(made.request.seeds) > 1 else ""
-    seeds = f"seed{several} {', '.join(str(seed) for seed in made.request.seeds)}"
-    return f"{made.request.split.capitalize()} split, {seeds}"
-
-
-def paper_figure(made: Reproduction) -> Figure:
-    """The figure of a reproduction."""
-    with footnote(". ".join(filter(None, (_runs(made), _settings(made))))):
-        return DRAWN[made.target.name](made.data)
-
-
-def write_reproduction(made: Reproduction, folder: Path | str) -> list[Path]:
-    """Write a table as Markdown, LaTeX and CSV, or a figure as PNG and SVG; returns the paths."""
-    name, folder = made.target.name, Path(folder)
-    if made.target.kind == "figure":
-        return save_figure(paper_figure(made), folder, name)
-    grids = paper_grids(made)
-    paths: list[Path] = []
-    for suffix, render in ((".md", Table.markdown), (".tex", Table.latex), (".csv", Table.csv)):
-        path = folder / f"{name}{suffix}"
-        write_text(path, "\n".join(render(grid) for grid in grids))
-        paths.append(path)
-    return paths
+def _option(key: str) -> str:
+    """The option of a key, ``section.option`` or ``option`` alone."""
+    return key.rpartition(".")[2]

@@ -1,1 +1,1 @@
-"""figures."""
+"""The paper's figures, one module each: runs, numbers, drawing."""

@@ -29,16 +29,15 @@ from ncgnn.paper.plans.store import (
     graph_table,
     majority_row,
     pick,
-    score_cell,
+    score_rows,
     test_cell,
 )
-from ncgnn.paper.request import printed
+from ncgnn.paper.printed import printed, printed_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from ncgnn.experiments import Record
     from ncgnn.report import Table
     from ncgnn.training import RunConfig
 
@@ -178,9 +177,9 @@ class Combined(Plan):
                     known = [(c.split, c.dataset, c.model, c.search) for c in read_choices(place)]
                     if (split, dataset, model, search_key(split, dataset, model)) not in known:
                         add_choice(make_choice(split, dataset, model, store), place)
-                best = chosen(split, dataset, read_choices(place))
+                best = best_choice(split, dataset, read_choices(place))
                 if best is not None:
-                    store.train((*best.configs(), *beside(best)), "combined", "accuracy")
+                    store.train((*best.configs(), *backbone_configs(best)), "combined", "accuracy")
 
     def tables(self, store: Store) -> list[Table]:
         """One table per family of splits that has something to show."""
@@ -214,7 +213,7 @@ def make_choice(split: str, dataset: str, model: str, store: Store) -> Choice:
             trials=trials,
             seeds=seeds,
             evaluate_seeds=0,
-            settings=fixed(split, dataset, model),
+            settings=fixed_settings(split, dataset, model),
             search=space_of(split, dataset),
         )
         value, parameters, first = found.value, found.parameters, found.config
@@ -226,13 +225,13 @@ def make_choice(split: str, dataset: str, model: str, store: Store) -> Choice:
             raise InputError(f"{model} on {dataset} could not be trained; add --retry-failed.")
         value = fmean(record.result["scores"]["val"]["accuracy"] for record in records)
         parameters, first = {}, tried[0]
-    counting = tuple(range(counted(split, dataset)))
+    counting = tuple(range(count_seeds(split, dataset)))
     seen = seen_share(load(dataset, store.data_dir), first.data, seeds, counting)
     key = search_key(split, dataset, model)
     return Choice(split, dataset, model, value, trials, parameters, key, seen)
 
 
-def chosen(split: str, dataset: str, choices: Iterable[Choice]) -> Choice | None:
+def best_choice(split: str, dataset: str, choices: Iterable[Choice]) -> Choice | None:
     """The best choice by validation; None until every planned model has one."""
     planned = PLAN[split][dataset]
     there = {
@@ -249,19 +248,19 @@ def configs_of(
     model: str, dataset: str, split: str, parameters: dict[str, Any], seeds: Iterable[int] = ()
 ) -> list[RunConfig]:
     """Runs of a model with some parameters, by default with the seeds that count."""
-    settings = fixed(split, dataset, model) | parameters
-    chosen_seeds = tuple(seeds) or range(counted(split, dataset))
+    settings = fixed_settings(split, dataset, model) | parameters
+    chosen_seeds = tuple(seeds) or range(count_seeds(split, dataset))
     return configs_for(dataset, model, split, chosen_seeds, settings)
 
 
-def beside(choice: Choice) -> list[RunConfig]:
+def backbone_configs(choice: Choice) -> list[RunConfig]:
     """The backbone as its authors tuned it, without groups; none if a choice has no such one."""
     costly = (choice.dataset, choice.model) in NARROWER
     model = None if costly else BESIDE.get(choice.model)
     return configs_of(model, choice.dataset, choice.split, {}) if model else []
 
 
-def fixed(split: str, dataset: str, model: str) -> dict[str, Any]:
+def fixed_settings(split: str, dataset: str, model: str) -> dict[str, Any]:
     """What differs from a model's preset in every run."""
     if model not in BESIDE:
         return FIXED[split]
@@ -275,7 +274,7 @@ def search_seeds(split: str, dataset: str) -> tuple[int, ...]:
     return MORE_SEEDS.get((split, dataset), SEEDS[split][0])
 
 
-def counted(split: str, dataset: str) -> int:
+def count_seeds(split: str, dataset: str) -> int:
     """How many seeds count, from 0 on."""
     return MORE_COUNTED.get((split, dataset), SEEDS[split][1])
 
@@ -289,7 +288,7 @@ def search_key(split: str, dataset: str, model: str) -> str:
     """A hash of all that makes a choice: another search is another choice."""
     trials, seeds = PLAN[split][dataset][model], search_seeds(split, dataset)
     first = configs_of(model, dataset, split, {}, seeds)[0].model_dump(mode="json")
-    about = [trials, first, seeds, counted(split, dataset)]
+    about = [trials, first, seeds, count_seeds(split, dataset)]
     about += [space_of(split, dataset)] if trials else []
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:10]
 
@@ -312,25 +311,19 @@ TITLES = {
 
 def _family_table(split: str, kept: Kept, choices: Sequence[Choice]) -> Table | None:
     """Accuracies of a family of splits, and what was chosen; None if nothing was."""
-    best = [choice for graph in PLAN[split] if (choice := chosen(split, graph, choices))]
-    best = [choice for choice in best if pick(choice.configs(), kept)]
+    every = [choice for graph in PLAN[split] if (choice := best_choice(split, graph, choices))]
+    best = [choice for choice in every if pick(choice.configs(), kept)]
     if not best:
         return None
     ours = [pick(choice.configs(), kept) for choice in best]
-    plain = [pick(beside(choice), kept) for choice in best]
-
-    def cells(show: Callable[[list[Record]], str], runs: list[list[Record]]) -> list[str]:
-        return [show(one) for one in runs]
-
-    name, *shares = majority_row(ours)
+    plain = [pick(backbone_configs(choice), kept) for choice in best]
     rows = {
-        "separated, test": cells(test_cell, ours),
+        "separated, test": [test_cell(runs) for runs in ours],
         "printed": [_best_printed(split, choice.dataset) for choice in best],
-        "its backbone as tuned by its authors, test": cells(test_cell, plain),
-        name: shares,
-        "separated, macro-F1": cells(lambda r: score_cell(r, "test", "macro_f1"), ours),
-        "separated, validation": cells(lambda r: score_cell(r, "val"), ours),
-        "its backbone, validation": cells(lambda r: score_cell(r, "val"), plain),
+        "its backbone as tuned by its authors, test": [test_cell(runs) for runs in plain],
+        **majority_row([ours]),
+        **score_rows({"separated, macro-F1": ours}, "test", "macro_f1"),
+        **score_rows({"separated, validation": ours, "its backbone, validation": plain}, "val"),
         "what was chosen": [_chosen_words(choice) for choice in best],
         "validation in the search, trials": [f"{100 * c.value:.2f}, {c.trials}" for c in best],
         "test nodes that the search had seen": [
@@ -338,12 +331,12 @@ def _family_table(split: str, kept: Kept, choices: Sequence[Choice]) -> Table | 
         ],
     }
     narrow = [c.dataset for c in best if (c.dataset, c.model) in NARROWER]
-    notes = [
+    note = (
         f"The backbone of {' and '.join(narrow)} is narrower than its authors', for want of time, "
         "and was not trained by itself."
-    ]
+    )
     graphs = [choice.dataset for choice in best]
-    return graph_table(f"Test accuracy, {TITLES[split]}", graphs, rows, *(notes if narrow else []))
+    return graph_table(f"Test accuracy, {TITLES[split]}", graphs, rows, *([note] if narrow else []))
 
 
 def _chosen_words(choice: Choice) -> str:
@@ -358,7 +351,5 @@ def _chosen_words(choice: Choice) -> str:
 
 def _best_printed(split: str, graph: str) -> str:
     source, rows = PRINTED[split]
-    mean, deviation = max(
-        value for row in rows if isinstance(value := printed(source, row, graph), tuple)
-    )
-    return f"{mean:.2f} ± {deviation:.2f}"
+    values = [printed(source, row, graph) for row in rows]
+    return printed_text(max(value for value in values if isinstance(value, tuple)))

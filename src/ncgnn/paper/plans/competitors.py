@@ -20,26 +20,26 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from ncgnn.paper.plans.store import (
-    Kept,
     Plan,
     Store,
     configs_for,
     graph_table,
     majority_row,
     pick,
-    score_cell,
+    score_rows,
     test_cell,
 )
-from ncgnn.paper.request import printed, published
+from ncgnn.paper.printed import printed, printed_text, published
 from ncgnn.training import RunConfig, preset, search_space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ncgnn.experiments import Record
     from ncgnn.report import Table
 
-    Runs = dict[tuple[str, str], list[Record]]
+    #: Records by row, graph by graph.
+    Runs = dict[str, list[list[Record]]]
 
 MODELS = (
     *("mlp", "gcn", "sage", "gat", "h2gcn", "gprgnn", "fagcn", "acmgcn"),
@@ -78,8 +78,6 @@ FEWER_EPOCHS = {("photo", "h2gcn"): 30, ("photo", "wrgat"): 30, ("pubmed", "wrga
 SEARCH_SEED = 100
 #: Where more than this many points are missing, a reason must be given.
 SHORT = 2.0
-#: The files of a store, by family of splits.
-FILES = {"paper": "competitors", "stratified": "stratified"}
 PRESETS_HEAD = """\
 # What validation chose among a few settings on a `paper` split with a seed of its own, at the width
 # and depth of each model's preset: for the paper's competitors, whose parameters it searched and
@@ -89,40 +87,39 @@ PRESETS_HEAD = """\
 """
 
 
-class Competitors(Plan):
-    """All models on one family of splits, ``paper`` or ``stratified``."""
+_ABOUT = (
+    "Learning rate, weight decay and dropout were chosen by validation accuracy on a split with a "
+    "seed of its own, all else is the preset of each model. Mean ± sample standard deviation "
+    "(number of seeds), `{}` split."
+)
 
-    def __init__(self, split: str) -> None:
-        self.split = split
-        self.name = FILES[split]
-        self.title = {
-            "paper": "The paper's competitors on its splits",
-            "stratified": "Separated and plain models on stratified splits",
-        }[split]
-        self.about = (
-            "Learning rate, weight decay and dropout were chosen by validation accuracy on a split "
-            "with a seed of its own, all else is the preset of each model. Mean ± sample standard "
-            f"deviation (number of seeds), `{split}` split."
-        )
+
+class Competitors(Plan):
+    """All models on the paper's splits; kept in a file of the plan's name."""
+
+    name = "competitors"
+    title = "The paper's competitors on its splits"
+    split = "paper"
+    #: Sentences below the parameters that were chosen.
+    about_values: tuple[str, ...] = ()
+
+    about = _ABOUT.format(split)
 
     def train(self, store: Store, datasets: Sequence[str] | None = None) -> None:
         """Search, train the seeds that count, and correct what is short of the paper."""
         for dataset in PLAN if datasets is None else datasets:
-            models = self.models(dataset)
             for stage in (self.search, self.final, self.corrected):
-                configs = [c for model in models for c in stage(model, dataset, store)]
+                configs = [c for row in self.rows(dataset) for c in stage(row, dataset, store)]
                 store.train(configs, self.name)
 
-    def models(self, dataset: str) -> tuple[str, ...]:
-        """The rows of a data set."""
-        if self.split == "stratified":
-            return (*BASIC, *OURS)
+    def rows(self, dataset: str) -> tuple[str, ...]:
+        """Models and variants that are run on a data set."""
         return BASIC if dataset in LARGE else MODELS
 
     def search(self, row: str, dataset: str, store: Store | None = None) -> list[RunConfig]:
-        """The runs by which a choice is made; none where it was made on other splits."""
+        """The runs by which a choice is made; none where nothing is searched."""
         del store
-        if self._borrows(dataset) or not is_tuned(row):
+        if not is_tuned(row):
             return []
         epochs = FEWER_EPOCHS.get((dataset, row), PLAN[dataset][1])
         count = len(choices_of(_model(row), dataset))
@@ -130,15 +127,14 @@ class Competitors(Plan):
 
     def final(self, row: str, dataset: str, store: Store) -> list[RunConfig]:
         """The best choice with the seeds that count; none while the search lacks runs."""
-        choice = self._choice(row, dataset, store)
-        seeds = range(0 if choice is None else PLAN[dataset][2])
-        return self._runs(row, dataset, choice or 0, seeds)
+        choice = self.choice(row, dataset, store)
+        return [] if choice is None else self._runs(row, dataset, choice, range(PLAN[dataset][2]))
 
     def corrected(self, row: str, dataset: str, store: Store) -> list[RunConfig]:
         """The runs that count once more, corrected for class shares, where they are short."""
         kept = store.kept(self.name)
         done = [config for config in self.final(row, dataset, store) if config.name in kept]
-        if self.split != "paper" or not is_short(row, dataset, pick(done, kept)):
+        if not is_short(row, dataset, pick(done, kept)):
             return []
         shares = {"class_shares": "val"}
         return [
@@ -146,17 +142,10 @@ class Competitors(Plan):
             for config in done
         ]
 
-    def _borrows(self, dataset: str) -> bool:
-        return self.split == "stratified" and dataset in LARGE
-
-    def _choice(self, row: str, dataset: str, store: Store) -> int | None:
+    def choice(self, row: str, dataset: str, store: Store) -> int | None:
         """The place of the best choice by validation; None while the search lacks runs."""
-        if self._borrows(dataset):
-            if row in OURS:
-                return len(choices_of(row, dataset)) - 1  # the paper's own
-            return Competitors("paper")._choice(row, dataset, store)
-        kept, tried = store.kept(self.name), self.search(row, dataset)
-        found = pick(tried, kept)
+        tried = self.search(row, dataset)
+        found = pick(tried, store.kept(self.name))
         if len(found) < len(tried):
             return None
         values = [record.result["scores"]["val"]["accuracy"] for record in found]
@@ -174,64 +163,117 @@ class Competitors(Plan):
 
     def tables(self, store: Store) -> list[Table]:
         """Accuracy beside the paper's, macro-F1, and the parameters that were chosen."""
-        kept: Kept = store.kept(self.name)
-        found: Runs = {}
-        again: Runs = {}
-        for dataset in PLAN:
-            for row in self.models(dataset):
-                found[row, dataset] = pick(self.final(row, dataset, store), kept)
-                again[row, dataset] = pick(self.corrected(row, dataset, store), kept)
-        graphs = [g for g in PLAN if any(place == g and r for (_, place), r in found.items())]
-        rows = [m for m in (*MODELS, *OURS) if any(found.get((m, g)) for g in graphs)]
-        if not graphs:
+        kept = store.kept(self.name)
+        found = {
+            (row, graph): records
+            for graph in PLAN
+            for row in self.rows(graph)
+            if (records := pick(self.final(row, graph, store), kept))
+        }
+        if not found:
             return []
-
-        def cells(show: Callable[[str, list[Record]], str]) -> dict[str, list[str]]:
-            return {row: [show(row, found.get((row, g), [])) for g in graphs] for row in rows}
-
-        name, *shares = majority_row(
-            [r for row in rows for r in found.get((row, g), [])] for g in graphs
-        )
-        accuracy = self._accuracy(rows, graphs, found, again) | {name: shares}
-        notes = _paper_notes(rows, graphs, found, again) if self.split == "paper" else ()
+        graphs = [graph for graph in PLAN if any(graph == place for _, place in found)]
+        rows = [row for row in (*MODELS, *OURS) if any(row == name for name, _ in found)]
+        runs = {row: [found.get((row, graph), []) for graph in graphs] for row in rows}
         return [
-            graph_table("Test accuracy", graphs, accuracy, *notes),
-            graph_table(
-                "Test macro-F1", graphs, cells(lambda _, r: score_cell(r, "test", "macro_f1"))
-            ),
+            self.accuracy_table(graphs, runs, store),
+            graph_table("Test macro-F1", graphs, score_rows(runs, "test", "macro_f1")),
             graph_table(
                 "Learning rate, weight decay and dropout that validation chose",
                 graphs,
-                cells(_chosen_values),
+                {row: [_chosen_values(row, one) for one in by] for row, by in runs.items()},
                 f"Among {len(CHOICES)} settings or fewer, and those of a model's authors for the "
                 "graph, where there are some; `preset`: not searched.",
-                *([_ABOUT_OURS] if self.split == "stratified" else []),
+                *self.about_values,
             ),
         ]
 
-    def _accuracy(
-        self, rows: Sequence[str], graphs: Sequence[str], found: Runs, again: Runs
-    ) -> dict[str, list[str]]:
-        """Ours, the paper's, and ours with the correction for class shares."""
-        lines: dict[str, list[str]] = {}
-        for row in rows:
-            runs = [found.get((row, graph), []) for graph in graphs]
-            lines[row] = [test_cell(one) for one in runs]
-            if self.split == "paper" and row in published("table1"):
-                pairs = zip(graphs, runs, strict=True)
-                lines[f"{row}, paper"] = [_paper_cell(row, graph, one) for graph, one in pairs]
-                corrected = [test_cell(again.get((row, graph), [])) for graph in graphs]
-                lines |= {f"{row}, shares": corrected} if any(corrected) else {}
-        return lines
+    def accuracy_table(self, graphs: Sequence[str], runs: Runs, store: Store) -> Table:
+        """Ours, the paper's, and ours with the correction for class shares where we are short."""
+        kept, lines, below = store.kept(self.name), dict[str, list[str]](), list[str]()
+        for row, by_graph in runs.items():
+            lines[row] = [test_cell(records) for records in by_graph]
+            if row not in published("table1"):
+                continue
+            beside, again = list[str](), list[str]()
+            for graph, records in zip(graphs, by_graph, strict=True):
+                paper, mark = printed("table1", row, graph), ""
+                corrected = pick(self.corrected(row, graph, store), kept) if records else []
+                if is_short(row, graph, records) and isinstance(paper, tuple):
+                    mark, then = " *", f" → {_mean(corrected):.2f}" if corrected else ""
+                    ours = f"{_mean(records):.2f}{then}"
+                    below.append(f"{row} on {graph} {ours} (paper {paper[0]:.2f})")
+                beside.append(f"{printed_text(paper)}{mark}")
+                again.append(test_cell(corrected))
+            lines[f"{row}, paper"] = beside
+            lines |= {f"{row}, shares": again} if any(again) else {}
+        return graph_table(
+            "Test accuracy",
+            graphs,
+            lines | majority_row(runs.values()),
+            f"\\* more than {SHORT:g} points below the paper; `shares`: those runs once more with "
+            "`class_shares=val`; ‡ runs of one cell by several versions of this package.",
+            f"More than {SHORT:g} points below, → with `class_shares=val`: {'; '.join(below)}.",
+        )
+
+    def presets(self, store: Store) -> str:
+        """The parameters that the search chose, as the file of presets that `ncgnn train` reads."""
+        lines = [PRESETS_HEAD]
+        for model in MODELS:
+            if model in VARIANTS or not is_tuned(model):
+                continue
+            chosen: list[str] = []
+            for dataset in PLAN:
+                if model in self.rows(dataset) and (runs := self.final(model, dataset, store)):
+                    values = searched_values(runs[0]).items()
+                    table = ", ".join(f"{key} = {value!r}" for key, value in values)
+                    chosen.append(f"{dataset} = {{ {table} }}")
+            lines += [f"[{model}]", *chosen, ""] if chosen else []
+        return "\n".join(lines)
 
 
-_ABOUT_OURS = (
-    "Those of NCGCN and NCSAGE, and in any case their hops, threshold and self-loops, are the "
-    "paper's, which were searched on other splits of the same graphs. On Computers, Coauthor CS "
-    "and Physics nothing was searched: there the values are those chosen on a `paper` split of the "
-    "same graph, for NCGCN and NCSAGE the paper's own, so that labels of test nodes had a part in "
-    "them."
-)
+class Stratified(Competitors):
+    """The paper's own models beside plain ones on stratified splits."""
+
+    name = split = "stratified"
+    title = "Separated and plain models on stratified splits"
+    about = _ABOUT.format(split)
+    about_values = (
+        "Those of NCGCN and NCSAGE, and in any case their hops, threshold and self-loops, are the "
+        "paper's, which were searched on other splits of the same graphs. On Computers, Coauthor "
+        "CS and Physics nothing was searched: there the values are those chosen on a `paper` split "
+        "of the same graph, for NCGCN and NCSAGE the paper's own, so that labels of test nodes had "
+        "a part in them.",
+    )
+
+    def rows(self, dataset: str) -> tuple[str, ...]:
+        """The same on every data set."""
+        return (*BASIC, *OURS)
+
+    def search(self, row: str, dataset: str, store: Store | None = None) -> list[RunConfig]:
+        """None on large graphs, whose choice was made on other splits."""
+        return [] if dataset in LARGE else super().search(row, dataset, store)
+
+    def choice(self, row: str, dataset: str, store: Store) -> int | None:
+        """On large graphs that of the paper's splits, for our models the paper's own."""
+        if dataset not in LARGE:
+            return super().choice(row, dataset, store)
+        if row in OURS:
+            return len(choices_of(row, dataset)) - 1
+        return Competitors().choice(row, dataset, store)
+
+    def corrected(self, row: str, dataset: str, store: Store) -> list[RunConfig]:
+        """Nothing: the paper prints no numbers of these splits."""
+        return []
+
+    def accuracy_table(self, graphs: Sequence[str], runs: Runs, store: Store) -> Table:
+        """Ours alone."""
+        lines = {row: [test_cell(records) for records in by] for row, by in runs.items()}
+        return graph_table("Test accuracy", graphs, lines | majority_row(runs.values()))
+
+    def presets(self, store: Store) -> str:
+        """None: shipped parameters serve the paper's splits."""
+        return ""
 
 
 def _model(row: str) -> str:
@@ -283,46 +325,3 @@ def is_short(row: str, dataset: str, records: Sequence[Record]) -> bool:
     """Whether runs are below what the paper prints by more than :data:`SHORT`."""
     paper = printed("table1", row, dataset)
     return isinstance(paper, tuple) and bool(records) and paper[0] - _mean(records) > SHORT
-
-
-def _paper_cell(row: str, graph: str, records: Sequence[Record]) -> str:
-    """What the paper prints; marked where we fall short by more than :data:`SHORT`."""
-    paper = printed("table1", row, graph)
-    if not isinstance(paper, tuple):
-        return paper or ""
-    return f"{paper[0]:.2f} ± {paper[1]:.2f}{' *' if is_short(row, graph, records) else ''}"
-
-
-def _paper_notes(
-    rows: Sequence[str], graphs: Sequence[str], found: Runs, again: Runs
-) -> tuple[str, str]:
-    """What the marks mean, and what is below the paper, with what the correction makes of it."""
-    told: list[str] = []
-    for row in rows:
-        for graph in graphs:
-            runs, paper = found.get((row, graph), []), printed("table1", row, graph)
-            if is_short(row, graph, runs) and isinstance(paper, tuple):
-                corrected = again.get((row, graph))
-                then = f" → {_mean(corrected):.2f}" if corrected else ""
-                told.append(f"{row} on {graph} {_mean(runs):.2f}{then} (paper {paper[0]:.2f})")
-    return (
-        f"\\* more than {SHORT:g} points below the paper; `shares`: those runs once more with "
-        "`class_shares=val`; ‡ runs of one cell by several versions of this package.",
-        f"More than {SHORT:g} points below, → with `class_shares=val`: {'; '.join(told)}.",
-    )
-
-
-def searched_presets(store: Store) -> str:
-    """The parameters that the search chose, as the file of presets that `ncgnn train` reads."""
-    plan, lines = Competitors("paper"), [PRESETS_HEAD]
-    for model in MODELS:
-        if model in VARIANTS or not is_tuned(model):
-            continue
-        chosen: list[str] = []
-        for dataset in PLAN:
-            if model in plan.models(dataset) and (runs := plan.final(model, dataset, store)):
-                values = searched_values(runs[0]).items()
-                table = ", ".join(f"{key} = {value!r}" for key, value in values)
-                chosen.append(f"{dataset} = {{ {table} }}")
-        lines += [f"[{model}]", *chosen, ""] if chosen else []
-    return "\n".join(lines)

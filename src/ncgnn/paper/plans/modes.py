@@ -11,16 +11,16 @@ from ncgnn.paper.plans.store import (
     graph_table,
     majority_row,
     pick,
-    score_cell,
+    score_rows,
 )
-from ncgnn.paper.request import printed
-from ncgnn.report import percent
+from ncgnn.paper.printed import printed
 from ncgnn.training import preset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ncgnn.experiments import Record
+    from ncgnn.paper.printed import Printed
     from ncgnn.report import Table
     from ncgnn.training import RunConfig
 
@@ -99,46 +99,34 @@ class Modes(Plan):
     def train(self, store: Store, datasets: Sequence[str] | None = None) -> None:
         """Train what the store lacks."""
         graphs = GRAPHS if datasets is None else [g for g in GRAPHS if g in datasets]
-        configs = [c for row in ROWS for graph in graphs for c in planned(row, graph)]
+        configs = [c for row in ROWS for graph in graphs for c in plan_runs(row, graph)]
         store.train(configs, "accuracy")
 
     def tables(self, store: Store) -> list[Table]:
         """Scores of every row on every graph, and the sizes of its groups."""
         kept = store.kept("accuracy")
-        found = {row: [pick(planned(row, g), kept) for g in GRAPHS] for row in sorted(ROWS)}
+        found = {row: [pick(plan_runs(row, g), kept) for g in GRAPHS] for row in sorted(ROWS)}
         found = {row: runs for row, runs in found.items() if any(runs)}
         if not found:
             return []
-
-        def scores(part: str, score: str = "accuracy") -> dict[str, list[str]]:
-            return {row: [score_cell(r, part, score) for r in runs] for row, runs in found.items()}
-
         paper = {
             f"paper: {title}": [_mean(printed("table1", row, graph)) for graph in GRAPHS]
             for title, row in PAPER.items()
         }
-        name, *shares = majority_row(
-            [r for runs in by for r in runs] for by in zip(*found.values(), strict=True)
-        )
-        high = {row: [_high_shares(runs) for runs in by] for row, by in found.items()}
-        return [
-            graph_table(
-                "Test accuracy at the best validation epoch",
-                GRAPHS,
-                scores("test") | paper | {name: shares},
-            ),
-            graph_table("Validation accuracy, by which modes are chosen", GRAPHS, scores("val")),
-            graph_table("Training accuracy at the same epoch", GRAPHS, scores("train")),
-            graph_table("Test macro-F1", GRAPHS, scores("test", "macro_f1")),
-            graph_table(
-                "Nodes in the high group in the best epoch, percent, first three seeds",
-                GRAPHS,
-                high,
-            ),
-        ]
+        test = score_rows(found) | paper | majority_row(found.values())
+        tables = {
+            "Test accuracy at the best validation epoch": test,
+            "Validation accuracy, by which modes are chosen": score_rows(found, "val"),
+            "Training accuracy at the same epoch": score_rows(found, "train"),
+            "Test macro-F1": score_rows(found, "test", "macro_f1"),
+            "Nodes in the high group in the best epoch, percent, first three seeds": {
+                row: [_high_shares(runs) for runs in by] for row, by in found.items()
+            },
+        }
+        return [graph_table(title, GRAPHS, rows) for title, rows in tables.items()]
 
 
-def planned(row: str, graph: str) -> list[RunConfig]:
+def plan_runs(row: str, graph: str) -> list[RunConfig]:
     """The runs of a row on a graph; none where it has no seeds there."""
     options, seeds = ROWS[row]
     model, mode = row.partition(",")[0].split()
@@ -163,5 +151,5 @@ def _high_shares(records: Sequence[Record]) -> str:
     return ", ".join(f"{100 * one[-1] / sum(one):.1f}" for one in sizes)
 
 
-def _mean(value: object) -> str:
-    return percent(value[0] / 100) if isinstance(value, tuple) else ""
+def _mean(value: Printed | None) -> str:
+    return f"{value[0]:.2f}" if isinstance(value, tuple) else ""

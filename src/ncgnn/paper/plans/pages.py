@@ -1,25 +1,47 @@
-"""The generated pages of results: long tables from the stored runs, one page per plan."""
+"""The plans by name, and the generated pages of results: long tables from the stored runs."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ncgnn._io import write_text
 from ncgnn.errors import InputError, UnknownNameError
-from ncgnn.paper.plans.combined import Combined
-from ncgnn.paper.plans.competitors import Competitors, searched_presets
-from ncgnn.paper.plans.modes import Modes
 from ncgnn.paper.plans.store import Plan, Store
-from ncgnn.paper.request import Request
-from ncgnn.paper.targets import paper_grids, reproduce, request_for, target
+from ncgnn.paper.targets import Request, reproduce, request_for, target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ncgnn.report import Table
+
+_PLACES = {
+    "modes": "modes:Modes",
+    "competitors": "competitors:Competitors",
+    "stratified": "competitors:Stratified",
+    "classic": "pages:Classic",
+    "combined": "combined:Combined",
+}
+
+
+def plan_names() -> list[str]:
+    """Names of all plans."""
+    return list(_PLACES)
+
+
+def plan(name: str) -> Plan:
+    """A plan by name.
+
+    Raises:
+        UnknownNameError: There is none of that name.
+    """
+    if name not in _PLACES:
+        raise UnknownNameError("plan", name, plan_names())
+    module, _, attribute = _PLACES[name].partition(":")
+    return getattr(import_module(f"ncgnn.paper.plans.{module}"), attribute)()
 
 
 class Classic(Plan):
@@ -46,53 +68,30 @@ class Classic(Plan):
                 store.train(shown.cells(request), "published", "combined")
 
     def tables(self, store: Store) -> list[Table]:
-        """Accuracy and macro-F1 of both families, of the models that have runs."""
-        stored = list(store.kept("combined", "published").values())
-        kept = {record.name for record in stored}
+        """Accuracy and macro-F1 of both families, of the models and graphs that have runs."""
+        stored = store.kept("combined", "published")
         tables: list[Table] = []
         for name, seeds in self.seeds.items():
             shown = target(name)
-            every = Request(
-                shown.datasets, shown.models, tuple(range(seeds)), name.removeprefix("classic-")
-            )
-            there = {cell.model.name for cell in shown.cells(every) if cell.name in kept}
-            models = [model for model in shown.models if model in there]
-            if not models:
-                continue
-            request, absent = request_for(
-                name, models=models, seeds=seeds, stored=stored, train=False
-            )
-            made = reproduce(name, (), request=request, absent=absent, stored=stored)
-            # Rows about graphs would depend on what is at hand where this runs.
-            tables += paper_grids(replace(made, data=replace(made.data, facts={})))
+            every = Request(shown.datasets, shown.models, tuple(range(seeds)), shown.split)
+            there = [cell for cell in shown.cells(every) if cell.name in stored]
+            if there:
+                graphs, models = {c.data.dataset for c in there}, {c.model.name for c in there}
+                request = replace(
+                    every,
+                    datasets=tuple(name for name in shown.datasets if name in graphs),
+                    models=tuple(name for name in shown.models if name in models),
+                )
+                made = reproduce(name, (), request=request, stored=stored.values())
+                # Rows about graphs would depend on what is at hand where this runs.
+                tables += replace(made, data=replace(made.data, facts={})).tables()
         return tables
-
-
-PLANS: tuple[Plan, ...] = (
-    Modes(),
-    Competitors("paper"),
-    Competitors("stratified"),
-    Classic(),
-    Combined(),
-)
-
-
-def plan(name: str) -> Plan:
-    """A plan by name.
-
-    Raises:
-        UnknownNameError: There is none of that name.
-    """
-    for one in PLANS:
-        if one.name == name:
-            return one
-    raise UnknownNameError("plan", name, [one.name for one in PLANS])
 
 
 def result_pages(store: Store) -> dict[str, str]:
     """The pages by file name; a plan of which nothing is stored has none."""
     pages: dict[str, str] = {}
-    for one in PLANS:
+    for one in map(plan, plan_names()):
         if tables := one.tables(store):
             command = f"```sh\nncgnn reproduce {one.name} --data-dir DIR\n```\n"
             head = f"# {one.title}\n\n{one.about}\n\n{command}"
@@ -113,13 +112,12 @@ def write_results(root: Path | str = ".") -> list[Path]:
     """
     root = Path(root)
     store = Store(root / "results")
-    pages = result_pages(store)
-    if not pages:
+    texts = {root / "docs" / "results" / name: text for name, text in result_pages(store).items()}
+    if not texts:
         raise InputError(f"{store.folder} holds no stored runs; run this in a checkout.")
-    texts = {root / "docs" / "results" / name: text for name, text in pages.items()}
+    presets = Path(str(files("ncgnn.training"))) / "presets" / "searched.toml"
     if store.kept("competitors"):
-        presets = Path(str(files("ncgnn.training"))) / "presets" / "searched.toml"
-        texts[presets] = searched_presets(store)
+        texts[presets] = plan("competitors").presets(store)
     for path, text in texts.items():
         write_text(path, text)
     return list(texts)

@@ -1,4 +1,4 @@
-"""Finished runs that are kept beside the code as JSON lines, and cells of tables made of them."""
+"""Runs that are planned in advance, the store that keeps them, and cells of tables made of them."""
 
 from __future__ import annotations
 
@@ -76,6 +76,11 @@ class Plan(ABC):
     def tables(self, store: Store) -> list[Table]:
         """Tables of what the store holds; none if it holds nothing of the plan."""
 
+    def presets(self, store: Store) -> str:
+        """The parameters that the plan chose, as a TOML file of presets; most plans choose none."""
+        del store
+        return ""
+
 
 def pick(configs: Iterable[RunConfig], kept: Kept) -> list[Record]:
     """The records of planned runs that are there, in the order of the plan."""
@@ -96,11 +101,21 @@ def test_cell(records: Sequence[Record]) -> str:
     return score_cell(records) + (" ‡" if len(versions) > 1 else "")
 
 
-def majority_row(by_graph: Iterable[Sequence[Record]]) -> tuple[str, ...]:
+def score_rows(
+    runs: Mapping[str, Sequence[Sequence[Record]]], part: str = "test", score: str = "accuracy"
+) -> dict[str, list[str]]:
+    """Cells of rows, whose records are given graph by graph."""
+    return {row: [score_cell(one, part, score) for one in by] for row, by in runs.items()}
+
+
+def majority_row(runs: Iterable[Sequence[Sequence[Record]]]) -> dict[str, list[str]]:
     """The accuracy of always answering the commonest class, over all seeds of each graph."""
-    shares = [{r.result["seed"]: r.result["majority_baseline"] for r in one} for one in by_graph]
-    means = [Spread.of([*one.values()]).mean if one else None for one in shares]
-    return ("majority class", *(percent(mean) for mean in means))
+    cells: list[str] = []
+    for by_row in zip(*runs, strict=True):
+        results = [record.result for records in by_row for record in records]
+        shares = {result["seed"]: result["majority_baseline"] for result in results}
+        cells.append(percent(Spread.of([*shares.values()]).mean) if shares else "")
+    return {"majority class": cells}
 
 
 def graph_table(

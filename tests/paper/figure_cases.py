@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 
@@ -9,12 +10,11 @@ import numpy as np
 
 from ncgnn.data import save
 from ncgnn.graph import Graph
-from ncgnn.paper.request import Request
-from ncgnn.paper.targets import target, targets
+from ncgnn.paper import Request, reproduce, target, target_names
 from ncgnn.training import train_run
 
 NODES, CLASSES = 90, 3
-TARGETS = {name: target(name) for name in targets() if target(name).kind == "figure"}
+TARGETS = {name: target(name) for name in target_names() if target(name).kind == "figure"}
 TINY = (("hidden", 8), ("epochs", 6), ("learning_rate", 0.05))
 
 
@@ -39,13 +39,21 @@ def small_graph(folder):
     return str(save(graph, folder / "small.npz"))
 
 
-def asked(dataset, models=(), seeds=(0, 1), settings=TINY):
-    return Request((dataset,), tuple(models), seeds, "stratified", None, settings)
+def ask(name, dataset, models=(), seeds=(0, 1), settings=TINY):
+    models = tuple(models) or TARGETS[name].models
+    return Request((dataset,), models, seeds, "stratified", None, settings)
 
 
-def trained(target, request, runs):
-    """Every cell of a target, trained."""
-    return {cell.name: train_run(cell, runs) for cell in TARGETS[target].cells(request)}
+def train(name, request, runs):
+    """Every cell of a figure, trained or found finished."""
+    return {cell.name: train_run(cell, runs) for cell in TARGETS[name].cells(request)}
+
+
+def make(name, request, runs=()):
+    """The figure from finished runs; its numbers must be plain enough for JSON."""
+    made = reproduce(name, dict(runs).values(), request=request)
+    json.dumps(made.plain(), allow_nan=False)
+    return made
 
 
 def ball(node, hops):

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import pytest
 
 from ncgnn import generate, save
 from ncgnn.errors import DataNotFoundError, InputError, UnknownNameError
-from ncgnn.paper.figures.parts import ConfusionRule, preset_rule
-from ncgnn.paper.targets import paper_figure, paper_grids, reproduce, request_for, target
+from ncgnn.paper import reproduce, request_for, target, targets
+from ncgnn.paper.figures.nodes import ConfusionRule, preset_rule
 from ncgnn.training import train_run
 
 
 def test_data_sets_that_are_not_at_hand_are_left_out(monkeypatch, tmp_path):
-    _requesting = import_module("ncgnn.paper.targets")
-
-    def look(dataset, folder, download=True):
+    def load(dataset, folder, *, download):
         if dataset != "digits":
             raise DataNotFoundError(f"{dataset} is not at hand")
 
-    monkeypatch.setattr(_requesting, "_look", look)
+    monkeypatch.setattr(targets, "load", load)
     request, absent = request_for("table1", datasets=["digits", "penn94"], data_dir=tmp_path)
     assert request.datasets == ("digits",)
     assert list(absent) == ["penn94"]
@@ -42,9 +38,9 @@ def test_what_a_table_says_of_itself_is_not_a_setting(key):
 def test_what_is_not_shown_cannot_be_chosen():
     with pytest.raises(InputError, match="leave --models out"):
         request_for("duplication", datasets=["digits"], models=["gcn"])
-    with pytest.raises(InputError, match=r"duplication rests on no runs; leave --seeds out\."):
+    with pytest.raises(InputError, match=r"duplication needs no runs; leave --seeds out\."):
         request_for("duplication", datasets=["digits"], seeds=5)
-    with pytest.raises(InputError, match="--set learning_rate says nothing"):
+    with pytest.raises(InputError, match="--set learning_rate has no effect"):
         request_for("duplication", datasets=["digits"], settings={"learning_rate": 3})
     with pytest.raises(InputError, match="leave GRAPH out"):
         request_for("entropy", datasets=["digits"])
@@ -55,9 +51,9 @@ def test_options_without_effect_are_refused():
         request_for("entropy", split="uniform")
     with pytest.raises(InputError, match=r"leave --split and --seeds out\."):
         request_for("distributions", datasets=["digits"], split="paper", seeds=3)
-    with pytest.raises(InputError, match=r"--set model\.hidden says nothing; it takes hops"):
+    with pytest.raises(InputError, match=r"--set model\.hidden has no effect; it takes hops"):
         request_for("distributions", datasets=["digits"], settings={"model.hidden": 3})
-    with pytest.raises(InputError, match=r"--set training\.hops says nothing"):
+    with pytest.raises(InputError, match=r"--set training\.hops has no effect"):
         request_for("distributions", datasets=["digits"], settings={"training.hops": 3})
     with pytest.raises(InputError, match="one of the seeds"):
         request_for("embeddings", datasets=["digits"], seeds=2)
@@ -75,13 +71,10 @@ def test_what_some_rows_decide_is_said_below_the_table():
     settings = {"model.separation": "strict", "epochs": 3}
     options = {"datasets": ["digits"], "models": ["ncgcn", "without-separation"]}
     request, _ = request_for("table1", settings=settings, **options)
-    made = reproduce("table1", [], request=request)
-    (note,) = {grid.notes[-1] for grid in paper_grids(made)}
-    assert note == 'With model.separation="strict" where a row is not about it, epochs=3.'
+    assert _note(request) == 'With model.separation="strict" where a row is not about it, epochs=3.'
     for models in (["ncgcn", "three-hops"], ["three-hops", "ncgcn"]):  # then both are one run
         request, _ = request_for("table1", datasets=["digits"], models=models, settings={"hops": 3})
-        made = reproduce("table1", [], request=request)
-        assert paper_grids(made)[0].notes[-1] == "With hops=3 where a row is not about it."
+        assert _note(request) == "With hops=3 where a row is not about it."
 
 
 @pytest.fixture
@@ -107,6 +100,12 @@ def _cells(name, request):
     return target(name).cells(request)
 
 
+def _note(request):
+    """What stands below both tables of table1."""
+    (note,) = {table.notes[-1] for table in reproduce("table1", [], request=request).tables()}
+    return note
+
+
 def test_a_file_gives_the_options_of_the_cells_that_it_names(best):
     request = _table1(models=["gcn", "mlp"], config=best(), seeds=2)
     found = [
@@ -122,7 +121,7 @@ def test_a_file_gives_the_options_of_the_cells_that_it_names(best):
         *(("gcn", seed, 7, 0.3) for seed in (0, 1)),
         *(("mlp", seed, *plain["mlp"]) for seed in (0, 1)),
     ]
-    note = paper_grids(reproduce("table1", [], request=request))[0].notes[-1]
+    note = _note(request)
     assert note == "With options of best.toml for gcn on digits."
 
 
@@ -150,7 +149,7 @@ def test_files_that_say_nothing_here_are_refused(best):
         _table1(models=["gcn"], config=[best(), best(name="other.toml")])
     with pytest.raises(InputError, match="efficiency trains all models alike; leave --config out"):
         request_for("efficiency", datasets=["digits"], models=["gcn"], config=best())
-    with pytest.raises(InputError, match=r"duplication rests on no runs; leave --config out\."):
+    with pytest.raises(InputError, match=r"duplication needs no runs; leave --config out\."):
         request_for("duplication", datasets=["digits"], config=best())
 
 
@@ -170,7 +169,7 @@ def test_a_figure_names_its_files(best, tmp_path):
     path = best("ncgcn")
     request, _ = request_for("alpha", datasets=["digits"], config=path, settings={"epochs": 2})
     runs = [train_run(cell, tmp_path / "runs") for cell in _cells("alpha", request)]
-    figure = paper_figure(reproduce("alpha", runs, request=request))
+    figure = reproduce("alpha", runs, request=request).figure()
     below = figure.get_supxlabel().replace("\n", " ")
     assert "With options of best.toml for ncgcn on digits, epochs=2." in below
 
@@ -187,7 +186,7 @@ def test_rows_that_keep_their_own_and_other_families_are_said_below(best):
     path.write_text(path.read_text().replace("hidden", "hops"))
     models = ["ncgcn", "three-hops"]
     request = _table1(models=models, config=path, split="stratified")
-    note = paper_grids(reproduce("table1", [], request=request))[0].notes[-1]
+    note = _note(request)
     assert note == (
         "With options of best.toml for ncgcn on digits (found for uniform splits) where a row is "
         "not about them."
@@ -214,13 +213,11 @@ def test_a_file_that_changes_meanwhile_changes_nothing(best, tmp_path, monkeypat
 
 
 def test_files_of_absent_data_sets_are_not_spoken_of(best, monkeypatch):
-    _requesting = import_module("ncgnn.paper.targets")
-
-    def look(dataset, folder, download=True):
+    def load(dataset, folder, *, download):
         if dataset == "pubmed":
             raise DataNotFoundError("not at hand")
 
-    monkeypatch.setattr(_requesting, "_look", look)
+    monkeypatch.setattr(targets, "load", load)
     options = {"datasets": ["digits", "pubmed"], "models": ["gcn"]}
     request, absent = request_for("table1", config=best(dataset="pubmed"), **options)
     assert list(absent) == ["pubmed"]

@@ -4,17 +4,24 @@ import copy
 import json
 import statistics
 from dataclasses import replace
-from importlib import import_module
 
 import pytest
 
 from ncgnn.errors import DataNotFoundError, InputError, UnknownNameError
 from ncgnn.experiments import as_records, finished_runs
 from ncgnn.nn import model_names
-from ncgnn.paper.accuracy import ABLATIONS, METHODS, Variant, accuracy_grid
-from ncgnn.paper.request import DATASETS, printed, published
-from ncgnn.paper.targets import paper_grids, reproduce, request_for, target, targets
-from ncgnn.report import Marked
+from ncgnn.paper import (
+    Row,
+    accuracy,
+    published,
+    reproduce,
+    request_for,
+    target,
+    target_names,
+    targets,
+)
+from ncgnn.paper.accuracy import ABLATIONS, METHODS
+from ncgnn.paper.printed import DATASETS, printed
 from ncgnn.training import Spread, train_run
 
 SMALL = {"hidden": 8, "epochs": 4, "learning_rate": 0.05}
@@ -43,7 +50,7 @@ def test_the_paper_is_quoted_rightly():
     assert printed("efficiency", "gcn", "epoch") == (5.97, 0)
     assert printed("table1", "ncgcn", "texas") is None
     assert "ncgcn" not in published("leaderboard")  # ours are quoted from the main table
-    assert set(published("table1")) == {*METHODS, *(row.name for row in ABLATIONS)}
+    assert set(published("table1")) == {*METHODS, *ABLATIONS}
     assert all(set(row) == set(DATASETS) for row in published("table1").values())
 
 
@@ -53,7 +60,7 @@ def test_quoted_methods_are_in_the_list_of_models():
 
 
 def test_every_target_can_be_had_by_name():
-    for name in targets():
+    for name in target_names():
         assert target(name).name == name
         assert target(name).kind in ("table", "figure")
         assert target(name).title
@@ -75,7 +82,7 @@ def test_cells_are_those_of_the_request(made):
 def test_numbers_are_those_of_the_runs(made):
     _, _, cells, reproduction = made
     table = reproduction.data
-    assert table.missing == (cells[-1].name,)
+    assert reproduction.missing == (cells[-1].name,)
     entry = table.entries["gcn", "digits"]
     assert entry.seeds == (0, 1)
     runs = finished_runs(cells[:2], made[0])
@@ -98,7 +105,7 @@ def with_means(table, **means):
         mean, seeds = given if isinstance(given, tuple) else (given, (0, 1))
         old = table.entries["gcn", "digits"]
         entries[name, "digits"] = replace(old, test=Spread(mean, 0.1), seeds=seeds)
-    rows = tuple(Variant(name, name, "gcn") for name in means)
+    rows = tuple(Row(name, "gcn", name) for name in means)
     return replace(table, rows=rows, entries=entries)
 
 
@@ -112,12 +119,12 @@ def test_ablations_do_not_take_part_in_the_ranking(made):
 def test_equal_methods_are_marked_alike(made):
     table = with_means(made[3].data, a=0.70001, b=0.7, c=0.6, d=0.6, e=0.5)
     assert table.leaders("digits") == ({"a", "b"}, {"c", "d"})
-    marks = [cell.mark for row in paper_grids_of(table) if isinstance(cell := row[1], Marked)]
-    assert marks == ["best", "best", "second", "second"]
+    rows = [row for row in shown_table(table).rows if row and row[0] in "abcde"]
+    assert [row[1].mark for row in rows] == ["best", "best", "second", "second", ""]
 
 
-def paper_grids_of(table):
-    return [row for row in accuracy_grid(table).rows if row and row[0] in "abcde"]
+def shown_table(table):
+    return target("table1").tables(table)[0]
 
 
 def test_other_seeds_are_other_splits_and_not_ranked(made):
@@ -149,23 +156,23 @@ def test_graph_rows_are_measured(made):
     assert facts.nc[1] == pytest.approx(float(neighborhood_confusion(graph, hops=2).mean()))
 
 
-def test_the_grid_shows_ours_above_the_papers(made):
-    grid = paper_grids(made[3])[0]
-    assert grid.head == ("", "digits")
-    names = [row[0] for row in grid.rows if row]
+def test_the_table_shows_ours_above_the_papers(made):
+    table = made[3].tables()[0]
+    assert table.head == ("", "digits")
+    names = [row[0] for row in table.rows if row]
     assert names.index("GCN") < names.index("NCGCN") < names.index("w/o Separ.")
-    assert "paper split" in grid.title
+    assert "paper split" in table.title
     assert "majority class" in names
-    cells = {row[0]: row[1] for row in grid.rows if row}
-    assert str(cells["NCGCN (k=3)"]).endswith("(1)")  # one seed of two
+    cells = {row[0]: row[1] for row in table.rows if row}
+    assert cells["NCGCN (k=3)"].text.endswith("(1)")  # one seed of two
 
 
 def test_stored_records_stand_in_for_runs(made):
     runs, request, cells, _ = made
     stored = as_records(finished_runs(cells, runs))
-    table = reproduce("table1", [], request=request, stored=stored).data
-    assert table.entries == made[3].data.entries
-    assert table.missing == made[3].data.missing
+    again = reproduce("table1", [], request=request, stored=stored)
+    assert again.data == made[3].data
+    assert again.missing == made[3].missing
 
 
 def test_another_split_family_is_another_table(made):
@@ -173,29 +180,37 @@ def test_another_split_family_is_another_table(made):
     other, _ = request_for(
         "table1", datasets=["digits"], models=["gcn"], split="stratified", settings=SMALL
     )
-    table = reproduce("table1", finished_runs(cells, runs), request=other).data
-    assert not table.entries
-    assert len(table.missing) == 1
+    another = reproduce("table1", finished_runs(cells, runs), request=other)
+    assert not another.data.entries
+    assert len(another.missing) == 1
 
 
-def test_kept_scores_suffice_without_the_graph(made, monkeypatch):
-    accuracy = import_module("ncgnn.paper.accuracy")
-    _requesting = import_module("ncgnn.paper.targets")
+@pytest.fixture
+def loads(monkeypatch):
+    """No graph is at hand; whether each may be downloaded is kept."""
+    asked = []
 
-    def look(dataset, folder, download=True):
-        raise DataNotFoundError(f"{dataset} is not at hand")
+    def load(name, folder=None, *, download=True):
+        asked.append(download)
+        raise DataNotFoundError(f"{name} is not at hand")
 
+    for module in (targets, accuracy):
+        monkeypatch.setattr(module, "load", load)
+    return asked
+
+
+def test_kept_scores_suffice_without_the_graph(made, loads):
     runs, _, cells, _ = made
     stored = as_records(finished_runs(cells, runs))
-    monkeypatch.setattr(_requesting, "_look", look)
-    monkeypatch.setattr("ncgnn.data.load", look)
     chosen = {"datasets": ["digits"], "models": ["gcn"], "seeds": 2, "settings": SMALL}
     request, absent = request_for("table1", stored=stored, **chosen)
     assert not absent
     table = reproduce("table1", [], request=request, stored=stored).data
     assert table.entries["gcn", "digits"] == made[3].data.entries["gcn", "digits"]
     assert table.facts == {}
-    assert accuracy.TABLE1.name == table.table
+    with pytest.raises(InputError, match="at hand"):
+        request_for("table1", datasets=["pubmed"], models=["gcn"], stored=stored, train=False)
+    assert loads == [False, False]
 
 
 def test_a_run_beats_a_stored_record(made):
@@ -208,17 +223,17 @@ def test_a_run_beats_a_stored_record(made):
 
 
 def test_numbers_for_other_programs(made):
-    shown = json.loads(json.dumps(made[3].data.plain(), allow_nan=False))
+    shown = json.loads(json.dumps(made[3].plain(), allow_nan=False))["data"]
     assert len(shown["rows"]) == 4
     assert shown["rows"][0]["paper"] is None
-    assert shown["missing"] == list(made[3].data.missing)
+    assert shown["missing"] == list(made[3].missing)
 
 
 def test_duplication_on_a_graph_of_our_own():
     request, _ = request_for("duplication", datasets=["digits"])
     made = reproduce("duplication", [], request=request)
     assert made.data.rates["features", "digits"] == 0
-    assert not any("paper" in str(row[0]) for row in paper_grids(made)[0].rows)  # it has no such
+    assert not any("paper" in str(row[0]) for row in made.tables()[0].rows)  # it has no such
 
 
 def test_efficiency_counts_in_multiples_of_gcn(tmp_path):
@@ -240,27 +255,27 @@ def test_efficiency_counts_in_multiples_of_gcn(tmp_path):
     assert table.size == "64 hidden units, 2 layers"
 
 
-@pytest.mark.parametrize("name", [name for name in targets() if target(name).kind == "table"])
+@pytest.mark.parametrize("name", [name for name in target_names() if target(name).kind == "table"])
 def test_every_table_can_be_shown_and_says_its_settings(name):
     rests_on_runs = target(name).models != ()
     request, _ = request_for(name, datasets=["digits"], settings=SMALL if rests_on_runs else {})
-    grids = paper_grids(reproduce(name, [], request=request))
-    assert grids
-    for grid in grids:
-        assert ("With " in " ".join(grid.notes)) == rests_on_runs
-        assert grid.title in grid.markdown()
+    tables = reproduce(name, [], request=request).tables()
+    assert tables
+    for table in tables:
+        assert ("With " in " ".join(table.notes)) == rests_on_runs
+        assert table.title in table.markdown()
 
 
 def test_the_leaderboard_quotes_others_and_runs_ours(tmp_path):
     request, _ = request_for("leaderboard", datasets=["digits"], models=["ncgcn"], settings=SMALL)
     (config,) = target("leaderboard").cells(request)
     made = reproduce("leaderboard", [train_run(config, tmp_path)], request=request)
-    assert made.data.quoted("exphormer", "computers") == (91.47, 0)
-    ours, macro, _, majority = paper_grids(made)[0].rows[-4:]
+    assert printed("leaderboard", "exphormer", "computers") == (91.47, 0)
+    ours, macro, _, majority = made.tables()[0].rows[-4:]
     assert ours[0] == "NCGCN, ours"
     assert (macro[0], majority[0]) == ("  macro-F1", "majority class")
     assert all(row[1] for row in (ours, macro, majority))
-    test = made.data.ours.entries["ncgcn", "digits"].test.mean
+    test = made.data.entries["ncgcn", "digits"].test.mean
     assert ours[1] == f"{100 * test:.2f} (1)"  # not marked: others have splits of their own
 
 
@@ -300,30 +315,12 @@ def test_the_classic_tables_quote_every_cell():
                 assert published("classic")["split"][dataset] == wanted.split
 
 
-def test_stored_scores_are_shown_without_fetching_graphs(made, monkeypatch):
-    runs, request, cells, _ = made
-    stored = as_records(finished_runs(cells, runs))
-    asked = []
-
-    def load(name, folder=None, *, download=True):
-        asked.append(download)
-        raise DataNotFoundError(f"{name} is not here")
-
-    monkeypatch.setattr("ncgnn.data.load", load)
-    table = reproduce("table1", [], request=request, stored=stored).data
-    assert table.facts == {}
-    assert table.entries
-    with pytest.raises(InputError, match="at hand"):
-        request_for("table1", datasets=["pubmed"], models=["gcn"], stored=stored, train=False)
-    assert asked == [False, False]
-
-
 def test_the_papers_nh_and_nc_stand_below_ours():
     request, _ = request_for("table1", datasets=["digits"], models=["gcn"])
     table = reproduce("table1", [], request=request).data
-    assert "  paper" not in [row[0] for row in accuracy_grid(table).rows if row]
+    assert "  paper" not in [row[0] for row in shown_table(table).rows if row]
     pubmed = replace(table, datasets=("pubmed",), facts={"pubmed": table.facts["digits"]})
-    rows = [row for row in accuracy_grid(pubmed).rows if row]
+    rows = [row for row in shown_table(pubmed).rows if row]
     heads = [row[0] for row in rows]
     shown = {heads[place - 1]: row[1] for place, row in enumerate(rows) if row[0] == "  paper"}
     assert (shown["NH"], shown["NC (k=1)"], shown["NC (k=2)"]) == ("0.87", "0.14", "0.20")
@@ -331,4 +328,4 @@ def test_the_papers_nh_and_nc_stand_below_ours():
     filtered = replace(
         table, split="uniform", datasets=(name,), facts={name: table.facts["digits"]}
     )
-    assert "earlier release" in " ".join(accuracy_grid(filtered).notes)
+    assert "earlier release" in " ".join(shown_table(filtered).notes)

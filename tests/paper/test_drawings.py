@@ -6,40 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncgnn.paper.figures.embeddings import EmbeddingPanel, EmbeddingsData, class_colour
-from ncgnn.paper.figures.metrics import (
-    DistributionPanel,
-    DistributionsData,
-    Entropy,
-    Histogram,
-    ObservationData,
-    ObservationPanel,
-    Tenth,
-)
-from ncgnn.paper.figures.models import (
-    MOST_MODELS,
-    GroupsData,
-    GroupsPanel,
-    ModelCurve,
-    ModelTime,
-    TimeData,
-    TimePanel,
-)
-from ncgnn.paper.figures.parts import footnote
-from ncgnn.paper.figures.training import (
-    AlphaData,
-    AlphaGroup,
-    AlphaPanel,
-    Curve,
-    HopCurve,
-    InterplayData,
-    InterplayPanel,
-    Point,
-    SensitivityData,
-    SensitivityPanel,
-)
-from ncgnn.paper.request import Request
-from ncgnn.paper.targets import DRAWN, target, targets
+from ncgnn.paper import Reproduction, Request, target, target_names
+from ncgnn.paper.figures.alpha import AlphaData, AlphaGroup, AlphaPanel
+from ncgnn.paper.figures.distributions import DistributionPanel, DistributionsData, Histogram
+from ncgnn.paper.figures.embeddings import EmbeddingPanel, EmbeddingsData, class_color
+from ncgnn.paper.figures.groups import MOST_MODELS, GroupsData, GroupsPanel, ModelCurve
+from ncgnn.paper.figures.interplay import Curve, InterplayData, InterplayPanel
+from ncgnn.paper.figures.observation import ObservationData, ObservationPanel, Tenth
+from ncgnn.paper.figures.sensitivity import HopCurve, Point, SensitivityData, SensitivityPanel
+from ncgnn.paper.running_time import ModelTime, TimeData, TimePanel
 from ncgnn.report import LOOKS, picture
 from ncgnn.training import Spread
 
@@ -50,14 +25,14 @@ def distributions() -> DistributionsData:
     shares = Histogram((0.75, 0.25), 0.25)
     panel = DistributionPanel("small", 8, 2, shares, Histogram((0.25, 0.75), 0.75))
     other = replace(panel, dataset="other", heterophily=replace(shares, mean=None))
-    return DistributionsData((), (0.0, 0.5, 1.0), (panel, other))
+    return DistributionsData((0.0, 0.5, 1.0), (panel, other))
 
 
 def observation() -> ObservationData:
     tenths = [Tenth(20.0, Spread(0.95, 0.2), 0.25)] * 8
     tenths += [Tenth(0.0, None, None), Tenth(2.5, Spread(0.5, None), 1.0)]
     panel = ObservationPanel("small", 2, 0.4, "test", 3, HALF, tuple(tenths))
-    return ObservationData((), "gcn", (panel,))
+    return ObservationData("gcn", (panel,))
 
 
 def groups(models: tuple[str, ...] = ("gcn", "ncgcn")) -> GroupsData:
@@ -65,7 +40,7 @@ def groups(models: tuple[str, ...] = ("gcn", "ncgcn")) -> GroupsData:
     curves = tuple(ModelCurve(model, 2, Spread(0.95, 0.2), HALF, tenths) for model in models)
     nodes = (30.0, 20.0, 2.0, *[0.0] * 7)
     panel = GroupsPanel("small", 1, 0.15, "val", 30.0, 22.0, nodes, curves)
-    return GroupsData((), (panel, replace(panel, dataset="other", high_nodes=0.5)))
+    return GroupsData((panel, replace(panel, dataset="other", high_nodes=0.5)))
 
 
 def embeddings() -> EmbeddingsData:
@@ -73,25 +48,25 @@ def embeddings() -> EmbeddingsData:
     high = (True, False, False, True, True, False)
     numbers = (0.75, None, 0.5, places, places[::-1], (0, 1, 2, 9, 17, 2), high)
     panels = [EmbeddingPanel("small", m, 2, 0.4, "test", *numbers) for m in ("gcn", "ncgcn")]
-    return EmbeddingsData((), tuple(panels))
+    return EmbeddingsData(tuple(panels))
 
 
 def interplay() -> InterplayData:
     curve = Curve((0.0, 0.25, 0.5), (0.0, 0.1, 0.1))
     panel = InterplayPanel("small", 1, 2, 0.625, curve, Curve((0.2, 0.4, 0.3), None), curve)
     bare = replace(panel, dataset="other", true_nc=None, test_accuracy=None)
-    return InterplayData((), "ncgcn", (panel, bare))
+    return InterplayData("ncgcn", (panel, bare))
 
 
 def sensitivity() -> SensitivityData:
     points = (Point(0.3, 2, HALF, Spread(0.6, 0.1)), Point(0.4, 0, None, None))
     curves = tuple(HopCurve(hops, points) for hops in (1, 2, 3))
-    return SensitivityData((), "ncgcn", (SensitivityPanel("small", 2, 0.3, curves),))
+    return SensitivityData("ncgcn", (SensitivityPanel("small", 2, 0.3, curves),))
 
 
 def alpha() -> AlphaData:
     low, high = AlphaGroup((0.6, 0.8), (0.0, 1.0, 3.0)), AlphaGroup((0.1,), (4.0, 0.5, 0.0))
-    return AlphaData((), "ncgcn", (0.0, 0.5, 1.0), (AlphaPanel("small", (low, high)),))
+    return AlphaData("ncgcn", (0.0, 0.5, 1.0), (AlphaPanel("small", (low, high)),))
 
 
 def time() -> TimeData:
@@ -100,17 +75,23 @@ def time() -> TimeData:
         ModelTime(n, 2, Spread(4.0**i, 0.5), Spread(2.0**i, None), HALF)
         for i, n in enumerate(names)
     ]
-    return TimeData((), (TimePanel("small", tuple(times)),))
+    return TimeData((TimePanel("small", tuple(times)),))
+
+
+def draw(name: str, data: Any, missing: tuple[str, ...] = (), settings: Any = ()) -> Any:
+    """The figure as `reproduce` draws it, of runs with one seed."""
+    request = Request((), target(name).models, settings=settings)
+    return Reproduction(target(name), request, {}, missing, data).figure()
 
 
 def test_one_run_has_no_density_of_alpha():
     single = AlphaGroup((0.6,), (0.0, 1.0, 3.0)), AlphaGroup((0.1,), (4.0, 0.5, 0.0))
     data = replace(alpha(), panels=(AlphaPanel("small", single),))
-    (axis,) = DRAWN["alpha"](data).axes
+    (axis,) = draw("alpha", data).axes
     assert [line.get_xdata()[0] for line in axis.lines] == [0.6, 0.1]
     assert not axis.collections
     assert "1 run" in axis.get_title(loc="left") + axis.get_title()
-    assert DRAWN["alpha"](alpha()).axes[0].collections  # two runs have one
+    assert draw("alpha", alpha()).axes[0].collections  # two runs have one
 
 
 SEVERAL = " ± std"
@@ -118,7 +99,7 @@ CASES: dict[str, Any] = {
     "alpha": alpha,
     "distributions": distributions,
     "embeddings": embeddings,
-    "entropy": lambda: Entropy().collect(Request((), ()), {}),
+    "entropy": lambda: target("entropy").collect(Request((), ()), {}),
     "groups": groups,
     "interplay": interplay,
     "observation": observation,
@@ -136,14 +117,14 @@ def lines_of(axis: Any) -> dict[str, Any]:
 
 
 def test_every_target_has_a_drawing() -> None:
-    figures = {name for name in targets() if target(name).kind == "figure"}
-    assert set(DRAWN) == figures == set(CASES)
+    figures = {name for name in target_names() if target(name).kind == "figure"}
+    assert figures == set(CASES)
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
 @pytest.mark.parametrize("image_format", ["png", "svg"])
 def test_the_same_numbers_make_the_same_bytes(name: str, image_format: str) -> None:
-    first, second = (picture(DRAWN[name](CASES[name]()), image_format) for _ in range(2))
+    first, second = (picture(draw(name, CASES[name]()), image_format) for _ in range(2))
     assert first == second
     assert len(first) > 5000
 
@@ -152,15 +133,19 @@ WITH_PANELS = sorted(set(CASES) - {"entropy"})
 
 
 @pytest.mark.parametrize("name", WITH_PANELS)
-def test_missing_runs_are_told(name: str) -> None:
-    noun = "data sets" if name == "distributions" else "runs"
-    below = _words(DRAWN[name](CASES[name]()))
-    assert _words(DRAWN[name](replace(CASES[name](), missing=("a", "b")))) == [
-        *below,
-        f"2 {noun} missing",
-    ]
-    with footnote("With epochs=3"):
-        assert _words(DRAWN[name](CASES[name]())) == [*below, "With epochs=3"]
+def test_runs_and_settings_are_told(name: str) -> None:
+    runs = ["Paper split, seed 0"] if target(name).models else []
+    words = _words(draw(name, CASES[name]()))
+    below = words[: len(words) - len(runs)]
+    assert words == [*below, *runs]
+    told = _words(draw(name, CASES[name](), missing=("a", "b"), settings=(("epochs", 3),)))
+    assert told == [*below, "2 runs missing", *runs, "With epochs=3."]
+
+
+def test_figures_of_several_runs_name_their_split_and_seeds() -> None:
+    request = Request(("digits",), ("gcn",), seeds=(0, 3), split="stratified")
+    figure = Reproduction(target("observation"), request, {}, (), observation()).figure()
+    assert _words(figure)[-1] == "Stratified split, seeds 0, 3"
 
 
 def _words(figure: Any) -> list[str]:
@@ -168,17 +153,17 @@ def _words(figure: Any) -> list[str]:
 
 
 def test_marks_whiskers_and_bars_are_explained() -> None:
-    assert "Marks below the curves: one per run" in _words(DRAWN["alpha"](CASES["alpha"]()))
-    said = _words(DRAWN["groups"](groups()))
-    assert said == [
+    assert "Marks below the curves: one per run" in _words(draw("alpha", CASES["alpha"]()))
+    said = _words(draw("groups", groups()))
+    assert said[:2] == [
         "Whiskers: standard deviation over runs",
         "Where fewer than 5 nodes are evaluated, nothing is drawn",
     ]
-    assert _words(DRAWN["observation"](observation()))[-1].startswith("Bars: evaluated nodes")
+    assert _words(draw("observation", observation()))[1].startswith("Bars: evaluated nodes")
 
 
 def test_a_legend_names_the_classes() -> None:
-    figure: Any = DRAWN["embeddings"](CASES["embeddings"]())
+    figure: Any = draw("embeddings", CASES["embeddings"]())
     highest = max(max(panel.label) for panel in CASES["embeddings"]().panels)
     names = [text.get_text() for text in figure.legends[1].get_texts()]
     assert names == ["class 0", *(str(label) for label in range(1, highest + 1))]
@@ -189,7 +174,7 @@ def test_a_legend_names_the_classes() -> None:
 def test_titles_and_legend_do_not_run_into_each_other(name: str, count: int) -> None:
     data = CASES[name]()
     panels = [replace(data.panels[0], dataset=f"chameleon-filter{n}") for n in range(count)]
-    figure: Any = DRAWN[name](replace(data, missing=("a",), panels=tuple(panels)))
+    figure: Any = draw(name, replace(data, panels=tuple(panels)), missing=("a",))
     figure.canvas.draw()
     texts = [axis._left_title for axis in figure.axes if axis.get_title("left")]
     texts += [text for legend in figure.legends for text in legend.get_texts()]
@@ -203,7 +188,7 @@ def test_titles_and_legend_do_not_run_into_each_other(name: str, count: int) -> 
 
 
 def test_distributions_have_hatches_and_means() -> None:
-    figure: Any = DRAWN["distributions"](distributions())
+    figure: Any = draw("distributions", distributions())
     assert legend_of(figure) == ["1 − NH, closed", "mean 1 − NH", "NC", "mean NC"]
     first, second = figure.axes
     assert [patch.get_hatch() for patch in first.patches] == ["", "////"]
@@ -218,7 +203,7 @@ def test_distributions_have_hatches_and_means() -> None:
 
 
 def test_observation_shows_accuracy_over_shares_of_high_nc() -> None:
-    figure: Any = DRAWN["observation"](observation())
+    figure: Any = draw("observation", observation())
     (axis,) = figure.axes
     drawn = lines_of(axis)
     assert list(drawn["GCN, test accuracy"].get_xdata()) == pytest.approx(
@@ -236,7 +221,7 @@ def test_observation_shows_accuracy_over_shares_of_high_nc() -> None:
 
 
 def test_groups_show_curves_and_the_two_groups() -> None:
-    figure: Any = DRAWN["groups"](groups())
+    figure: Any = draw("groups", groups())
     curves, pair, _, other_pair = figure.axes
     assert legend_of(figure) == ["GCN", "NCGCN", "threshold T"]
     # The third tenth holds too few nodes to say anything.
@@ -249,11 +234,11 @@ def test_groups_show_curves_and_the_two_groups() -> None:
     assert [text.get_text() for text in other_pair.texts] == ["few\nnodes"]
     assert other_pair.get_xticklabels()[1].get_text() == "high\n0.5"
     assert len(LOOKS) == MOST_MODELS
-    DRAWN["groups"](groups(tuple(f"model {number}" for number in range(MOST_MODELS))))
+    draw("groups", groups(tuple(f"model {number}" for number in range(MOST_MODELS))))
 
 
 def test_embeddings_have_triangles_and_dots() -> None:
-    figure: Any = DRAWN["embeddings"](embeddings())
+    figure: Any = draw("embeddings", embeddings())
     assert len(figure.axes) == 2
     for axis, name in zip(figure.axes, ("GCN", "NCGCN"), strict=True):
         dots, triangles = axis.collections
@@ -261,14 +246,14 @@ def test_embeddings_have_triangles_and_dots() -> None:
         assert len(dots.get_paths()[0].vertices) != len(triangles.get_paths()[0].vertices)
         title = axis._left_title.get_text()
         assert title.startswith(f"{name} on small")
-        assert "0.750 (low –, high 0.500)" in title
+        assert "test accuracy 75.00 % (low –, high 50.00)" in title
     assert legend_of(figure)[0].startswith("high NC")
-    assert len({class_colour(label) for label in range(24)}) == 24
-    assert all(0 <= part <= 1 for label in range(30) for part in class_colour(label))
+    assert len({class_color(label) for label in range(24)}) == 24
+    assert all(0 <= part <= 1 for label in range(30) for part in class_color(label))
 
 
 def test_interplay_shows_nc_and_accuracy() -> None:
-    figure: Any = DRAWN["interplay"](interplay())
+    figure: Any = draw("interplay", interplay())
     left, right = figure.axes[:2]
     first, second = [axis for axis in figure.axes if axis.get_title("left")]
     accuracy = [axis for axis in figure.axes if not axis.get_title("left")]
@@ -283,7 +268,7 @@ def test_interplay_shows_nc_and_accuracy() -> None:
 
 
 def test_sensitivity_has_a_curve_per_hop_count_and_marks_the_preset() -> None:
-    figure: Any = DRAWN["sensitivity"](sensitivity())
+    figure: Any = draw("sensitivity", sensitivity())
     (axis,) = figure.axes
     drawn = lines_of(axis)
     curves = {bars.get_label(): bars for bars in axis.containers}
@@ -297,7 +282,7 @@ def test_sensitivity_has_a_curve_per_hop_count_and_marks_the_preset() -> None:
 
 
 def test_alpha_shows_densities_and_runs() -> None:
-    figure: Any = DRAWN["alpha"](alpha())
+    figure: Any = draw("alpha", alpha())
     (axis,) = figure.axes
     drawn = lines_of(axis)
     assert list(drawn["low NC"].get_ydata()) == [0, 1, 3]
@@ -308,7 +293,7 @@ def test_alpha_shows_densities_and_runs() -> None:
 
 
 def test_time_has_dots_and_their_numbers() -> None:
-    figure: Any = DRAWN["time"](time())
+    figure: Any = draw("time", time())
     left, right = figure.axes
     dots = [bars.lines[0] for bars in left.containers]
     assert [float(dot.get_xdata()[0]) for dot in dots] == [1, 4, 16]

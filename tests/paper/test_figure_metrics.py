@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from figure_cases import (
     NODES,
     TARGETS,
-    TINY,
-    asked,
+    ask,
+    make,
     small_edges,
     small_graph,
     tenth,
-    trained,
+    train,
     true_confusion,
     true_homophily,
 )
 
 import ncgnn.data
 from ncgnn.data import Split
-from ncgnn.errors import DataNotFoundError, InputError
-from ncgnn.paper.figures.parts import observed_rule, preset_rule
-from ncgnn.paper.request import DATASETS, Request
+from ncgnn.errors import InputError
+from ncgnn.paper import Request
+from ncgnn.paper.figures.nodes import observed_rule, preset_rule
+from ncgnn.paper.printed import DATASETS
 from ncgnn.training import load_run
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return small_graph(tmp_path_factory.mktemp("data"))
-
-
-@pytest.fixture(scope="module")
-def observed(dataset, tmp_path_factory, one_thread):
-    request = asked(dataset)
-    return request, trained("observation", request, tmp_path_factory.mktemp("runs"))
+def observed(dataset, folder):
+    request = ask("observation", dataset)
+    return request, train("observation", request, folder)
 
 
 def test_every_target_says_what_it_is():
@@ -47,43 +41,26 @@ def test_every_target_says_what_it_is():
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
 def test_cells_of_the_paper_are_distinct_and_have_one_split_family(name):
-    cells = TARGETS[name].cells(Request((), (), seeds=(0, 1), split="paper"))
+    target = TARGETS[name]
+    cells = target.cells(Request(target.datasets, target.models, seeds=(0, 1), split="paper"))
     assert len({cell.name for cell in cells}) == len(cells)
     assert {cell.data.split for cell in cells} <= {"paper"}
     assert bool(cells) == (name not in ("distributions", "entropy"))
 
 
 def test_distributions_against_the_definitions(dataset):
-    request = asked(dataset, settings=(("hops", 2),))
-    data = TARGETS["distributions"].collect(request, {})
-    (panel,) = data.panels
-    assert (panel.dataset, panel.nodes, panel.hops, data.missing) == ("small", NODES, 2, ())
+    made = make("distributions", ask("distributions", dataset, settings=(("hops", 2),)))
+    (panel,) = made.data.panels
+    assert (panel.dataset, panel.nodes, panel.hops, made.missing) == ("small", NODES, 2, ())
     unlike = [1 - value for value in true_homophily(closed=True)]
     for histogram, values in ((panel.heterophily, unlike), (panel.confusion, true_confusion(2))):
         assert histogram.mean == pytest.approx(np.mean(values))
         assert sum(histogram.shares) == pytest.approx(1)
         # Rounding may put a value on the edge of two bins into either.
         within = np.cumsum(histogram.shares)
-        for edge, share in zip(data.edges[1:], within, strict=True):
+        for edge, share in zip(made.data.edges[1:], within, strict=True):
             assert np.mean(np.array(values) < edge - 1e-9) <= share + 1e-12
             assert share <= np.mean(np.array(values) <= edge + 1e-9) + 1e-12
-    json.dumps(data.plain(), allow_nan=False)
-
-
-def test_data_sets_that_are_not_at_hand_are_listed(dataset, monkeypatch):
-    real = ncgnn.data.load
-
-    def only_files(name, data_dir=None):
-        if not str(name).endswith(".npz"):
-            raise DataNotFoundError(name)
-        return real(name, data_dir)
-
-    monkeypatch.setattr(ncgnn.data, "load", only_files)
-    data = TARGETS["distributions"].collect(Request(("penn94", dataset), ()), {})
-    assert data.missing == ("penn94",)
-    assert [panel.dataset for panel in data.panels] == ["small"]
-    with pytest.raises(InputError, match="none of its data sets"):
-        TARGETS["distributions"].collect(Request(("penn94",), ()), {})
 
 
 def test_the_paper_observes_coauthor_cs_with_its_own_rule():
@@ -102,9 +79,9 @@ def test_the_paper_observes_coauthor_cs_with_its_own_rule():
 
 def test_observation_against_the_definitions(observed):
     request, runs = observed
-    data = TARGETS["observation"].collect(request, runs)
-    (panel,) = data.panels
-    assert (data.model, panel.part, panel.runs, data.missing) == ("gcn", "test", 2, ())
+    made = make("observation", request, runs)
+    (panel,) = made.data.panels
+    assert (made.data.model, panel.part, panel.runs, made.missing) == ("gcn", "test", 2, ())
     assert (panel.hops, panel.threshold) == (1, 0.5)
     _, labels = small_edges()
     confusion, homophily = true_confusion(1), true_homophily(closed=False)
@@ -128,48 +105,46 @@ def test_observation_against_the_definitions(observed):
         assert found.accuracy.mean == pytest.approx(right.mean())
         assert found.high_share == pytest.approx((shares[some, place] / counts[some, place]).mean())
     assert any(0 < (t.high_share or 0) < 1 for t in panel.tenths)
-    json.dumps(data.plain(), allow_nan=False)
 
 
 def test_observation_takes_the_papers_width_unless_told(dataset):
-    bare = asked(dataset, settings=())
+    bare = ask("observation", dataset, settings=())
     assert {c.model.options["hidden"] for c in TARGETS["observation"].cells(bare)} == {64}
-    told = asked(dataset, settings=(("model.hidden", 8),))
+    told = ask("observation", dataset, settings=(("model.hidden", 8),))
     assert {c.model.options["hidden"] for c in TARGETS["observation"].cells(told)} == {8}
 
 
 def test_missing_runs_are_listed_and_the_others_drawn_from(observed):
     request, runs = observed
     first, second = runs
-    data = TARGETS["observation"].collect(request, {first: runs[first]})
-    assert data.missing == (second,)
-    assert data.panels[0].runs == 1
-    assert data.panels[0].accuracy.std is None
+    made = make("observation", request, {first: runs[first]})
+    assert made.missing == (second,)
+    (panel,) = made.data.panels
+    assert (panel.runs, panel.accuracy.std) == (1, None)
     with pytest.raises(InputError, match="none of its 2 runs"):
-        TARGETS["observation"].collect(request, {})
+        make("observation", request)
 
 
-def test_a_graph_that_has_changed_is_refused(tmp_path, one_thread):
+def test_a_graph_that_has_changed_is_refused(tmp_path):
     path = small_graph(tmp_path)
-    request = asked(path, seeds=(0,))
-    runs = trained("observation", request, tmp_path / "runs")
+    request = ask("observation", path, seeds=(0,))
+    runs = train("observation", request, tmp_path / "runs")
     edges, labels = small_edges()
     graph = ncgnn.graph.Graph.from_edge_index(np.array(edges[:-2]).T, labels=labels)
     ncgnn.data.save(graph, path)
     with pytest.raises(InputError, match="has changed"):
-        TARGETS["observation"].collect(request, runs)
+        make("observation", request, runs)
 
 
 def test_one_model_only_is_observed(dataset):
     with pytest.raises(InputError, match="shows one model"):
-        TARGETS["observation"].cells(asked(dataset, ("gcn", "mlp"), settings=TINY))
+        TARGETS["observation"].cells(ask("observation", dataset, ("gcn", "mlp")))
 
 
 def test_entropy_ends_where_theory_says():
-    data = TARGETS["entropy"].collect(Request((), ()), {})
+    data = make("entropy", Request((), ())).data
     assert [curve.classes for curve in data.curves] == [2, 3, 5, 10, 15]
     for curve in data.curves:
         assert curve.entropy[0] == pytest.approx(0)
         assert curve.entropy[-1] == pytest.approx(np.log2(curve.classes))
         assert curve.bound[-1] == pytest.approx(1 - 1 / np.log2(curve.classes))
-    json.dumps(data.plain(), allow_nan=False)
