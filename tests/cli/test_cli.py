@@ -128,6 +128,8 @@ def test_generate_makes_what_it_was_asked_for(run, tmp_path: Path) -> None:
     assert done.stdout.strip() == str(path)
     graph = ncgnn.load(path)
     assert (graph.num_nodes, graph.num_edges, graph.num_features) == (300, 900, 6)
+    again = run("generate", *words, "--out", path, "--force", "--json")
+    assert json.loads(again.stdout) == {"path": str(path)}
 
 
 def test_existing_files_are_kept_unless_forced(run, small: Path, tmp_path: Path) -> None:

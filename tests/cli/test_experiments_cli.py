@@ -132,6 +132,8 @@ def test_a_report_is_written_for_runs_of_a_sweep(runs):
     shown = run("report", *names, "--runs", runs).stdout
     assert shown.split() == [str(runs / name / "report.html") for name in names]
     assert all("<html" in (runs / name / "report.html").read_text() for name in names)
+    again = json.loads(run("report", names[0], "--runs", runs, "--json").stdout)
+    assert again == {"reports": [str(runs / names[0] / "report.html")]}
     run("report", runs / names[0] / "nowhere", code=2)
 
 
@@ -290,6 +292,8 @@ def test_all_targets_are_listed():
     assert tuple(plan_names()) == PLAN_NAMES
     for name in NAMES:
         assert name in shown
+    listed = json.loads(run("reproduce", "--json").stdout)["targets"]
+    assert tuple(target["name"] for target in listed) == NAMES
 
 
 @quick

@@ -36,3 +36,27 @@ def test_without_a_command_the_help_is_shown():
 def test_codes_of_commands_reach_the_shell():
     assert CliRunner().invoke(app, ["--version"]).exit_code == 0
     assert CliRunner().invoke(app, ["models", "nosuch"]).exit_code == 2
+
+
+def test_help_is_wrapped_by_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert (
+        "sections search.training, search.model and search.data of a TOML file change them."
+        in CliRunner().invoke(app, ["tune", "--help"]).stdout
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("train tex", ["texas"]),
+        ("train digits --models ncgcn,gc", ["ncgcn,gcn", "ncgcn,gcnii"]),
+        ("split digits --split p", ["paper", "published", "planetoid"]),
+        ("tune digits --metric m", ["macro_f1"]),
+        ("reproduce gr", ["groups"]),
+    ],
+)
+def test_the_shell_completes_names_and_lists(words, found):
+    told = {"_NCGNN_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    told["_TYPER_COMPLETE_ARGS"] = f"ncgnn {words}"
+    assert CliRunner().invoke(app, [], env=told, prog_name="ncgnn").stdout.split() == found

@@ -65,8 +65,8 @@ def test_evaluate_and_predict_agree_with_the_run(trained, tmp_path):
     assert json.loads(evaluated.stdout)["scores"] == stored["scores"]
     assert "high" in run("evaluate", folder.name, "--runs", runs).stdout
     out = tmp_path / "p.parquet"
-    predicted = run("predict", folder, "--out", out, "--format", "parquet")
-    assert predicted.exit_code == 0, predicted.output
+    predicted = run("predict", folder, "--out", out, "--format", "parquet", "--json")
+    assert json.loads(predicted.stdout) == {"path": str(out)}
     table = pq.read_table(out).to_pydict()
     test = [i for i, part in enumerate(table["part"]) if part == "test"]
     right = sum(table["predicted"][i] == table["label"][i] for i in test)

@@ -47,7 +47,7 @@ def analyze(
     ] = None,
     table_format: Annotated[
         TableFormat, typer.Option("--format", help="Format of the per-node table.")
-    ] = TableFormat.csv,
+    ] = "csv",
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -61,7 +61,7 @@ def analyze(
         analysis = ncgnn.analyze(loaded, hops=counts, threshold=threshold)
         if out is not None:
             status.update("writing tables and figures")
-            paths = ncgnn.report.write_analysis(analysis, out, table_format.value)
+            paths = ncgnn.report.write_analysis(analysis, out, table_format)
     if json:
         print_json(analysis.to_json())
     else:

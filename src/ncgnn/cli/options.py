@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import wraps
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, TypeVar
 
 import typer
 
@@ -30,12 +30,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-
-class TableFormat(StrEnum):
-    """Formats of per-node tables."""
-
-    csv = "csv"
-    parquet = "parquet"
+TableFormat = Literal["csv", "parquet"]
 
 
 class EngineChoice(StrEnum):
@@ -259,6 +254,9 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
     told: Any = guarded
     told.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *extra])
     told.__annotations__ = {**function.__annotations__, **more}
+    # The terminal breaks the lines of the help, not the source.
+    paragraphs = (function.__doc__ or "").split("\n\n")
+    told.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     return guarded
 
 

@@ -235,18 +235,17 @@ def predict(
     """
     folder = _folder(run, runs)
     ncgnn.training.RunFolder(folder).check()
-    formats = [known.value for known in TableFormat]
     ending = "" if out is None else out.suffix[1:]
-    chosen = table_format or TableFormat(ending if ending in formats else "csv")
-    path = free_path(out or folder / f"predictions.{chosen.value}", force)
-    if ending not in ("", chosen.value):
+    chosen = table_format or ("parquet" if ending == "parquet" else "csv")
+    path = free_path(out or folder / f"predictions.{chosen}", force)
+    if ending not in ("", chosen):
         raise InputError(
-            f"--out must end in .{' or .'.join(formats)}, as --format says; got {out}."
+            f"--out must end in .csv or .parquet, and --format agree with it; got {out}."
         )
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {path.parent}; make it, or name another for --out.")
     predictions = _load(folder, data_dir, device, graph).predictions()
-    ncgnn.report.write_columns(predictions, path, chosen.value)
+    ncgnn.report.write_columns(predictions, path, chosen)
     print_json({"path": str(path)}) if json else print(path)
 
 

@@ -108,6 +108,7 @@ def run_page(run: RunFacts, pictures: Mapping[str, bytes]) -> str:
         "run.html",
         title=f"{result['model']} on {result['graph']}",
         headline=_headline(result),
+        selected_by=f"validation {SCORE_NAMES[result['metric']]}",
         about=_about(run),
         scores=_score_table(run),
         remarks=f"{_unseen_classes(result)} {_corrected_shares(run)}",
