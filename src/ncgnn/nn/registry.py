@@ -74,7 +74,7 @@ def model_class(model: str | type[Model]) -> type[Any]:
         InputError: The class is no :class:`ncgnn.nn.Model`.
     """
     if not isinstance(model, str):
-        return _checked_class(model)
+        return _check_class(model)
     name = model_name(model)
     if name in _registered:
         return _registered[name]
@@ -84,7 +84,7 @@ def model_class(model: str | type[Model]) -> type[Any]:
     found = _entry_points().get(name)
     if found is None:
         raise UnknownNameError("model", name, model_names())
-    _registered[name] = _checked_class(found.load())
+    _registered[name] = _check_class(found.load())
     return _registered[name]
 
 
@@ -135,7 +135,7 @@ def register_model(model: Any = None, name: str | None = None, *, replace: bool 
             return register_model(kind, name, replace=replace)
 
         return decorate
-    kind = _checked_class(model)
+    kind = _check_class(model)
     name = kind.__name__ if name is None else name
     if re.fullmatch(r"[\w.-]*\w", name) is None:
         raise InputError(
@@ -171,7 +171,7 @@ def _entry_points() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group="ncgnn.models")}
 
 
-def _checked_class(model: Any) -> type[Model]:
+def _check_class(model: Any) -> type[Model]:
     if isinstance(model, type) and issubclass(model, Model):
         return model
     raise InputError(f"a model must be a name or a subclass of ncgnn.nn.Model; got {model!r}.")

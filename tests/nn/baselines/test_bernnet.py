@@ -10,7 +10,7 @@ from baseline_checks import make
 from drawn_graphs import CLASSES, drawn_graph
 
 from ncgnn.nn import DropoutKey
-from ncgnn.nn.baselines.spectral import BernNet, bernstein
+from ncgnn.nn.baselines.spectral import BernNet, apply_bernstein
 from ncgnn.nn.functional import dropout, relu_dropout
 from ncgnn.nn.layers import drop_features
 
@@ -73,7 +73,7 @@ def test_the_filter_in_single_precision(degree, error):
     operator = (torch.eye(60) - laplacian(drawn.A)).float()
     theta, h = torch.rand(degree + 1, dtype=torch.float64), torch.randn(60, 4).double()
     expected = direct(drawn.A, theta, h)
-    found = bernstein(operator, theta.float(), h.float())
+    found = apply_bernstein(operator, theta.float(), h.float())
     assert (found - expected).abs().max() < error
 
 
@@ -84,7 +84,7 @@ def test_every_filter_of_the_basis():
     degree = 5
     for k in range(degree + 1):
         theta = torch.eye(degree + 1, dtype=torch.float64)[k]
-        found = bernstein(torch.eye(len(L)) - L, theta, vectors)
+        found = apply_bernstein(torch.eye(len(L)) - L, theta, vectors)
         answer = math.comb(degree, k) * (values / 2) ** k * (1 - values / 2) ** (degree - k)
         assert (found - vectors * answer).abs().max() < 1e-9
 

@@ -17,7 +17,7 @@ from ncgnn.metrics import HopSearch
 from ncgnn.nn import DropoutKey
 from ncgnn.nn import base as _memory_guard
 from ncgnn.nn.baselines import h2gcn
-from ncgnn.nn.baselines.h2gcn import H2GCN, DistanceTwo, needed_memory
+from ncgnn.nn.baselines.h2gcn import H2GCN, DistanceTwo, estimate_memory
 from ncgnn.nn.functional import dropout
 
 KEY = DropoutKey(3, 4)
@@ -155,15 +155,15 @@ def test_too_little_memory_is_said_before_it_is_taken(monkeypatch):
 
 
 def test_memory_of_known_graphs():
-    cornell = needed_memory(88_621_282, 18_660, 512)
+    cornell = estimate_memory(88_621_282, 18_660, 512)
     assert 1 < cornell < 4  # of 16 GiB
     pattern = 88_621_282 * 4 / 2**30
     assert cornell > pattern + 8 * 18_660 * 512 * 4 / 2**30
-    assert needed_memory(4_000_000_000, 41_554, 512) > 4_000_000_000 * 8 / 2**30
-    small, wide = needed_memory(10, 18_660, 64), needed_memory(10, 18_660, 128)
+    assert estimate_memory(4_000_000_000, 41_554, 512) > 4_000_000_000 * 8 / 2**30
+    small, wide = estimate_memory(10, 18_660, 64), estimate_memory(10, 18_660, 128)
     assert wide == pytest.approx(2 * small, rel=1e-3)
-    assert needed_memory(10, 18_660, 64, bytes_per_float=8) == pytest.approx(2 * small, rel=1e-3)
-    assert needed_memory(10, 18_660, 64, layers=1) < small
+    assert estimate_memory(10, 18_660, 64, bytes_per_float=8) == pytest.approx(2 * small, rel=1e-3)
+    assert estimate_memory(10, 18_660, 64, layers=1) < small
 
 
 @pytest.mark.parametrize(("layers", "parts"), [(1, 3), (2, 7)])

@@ -269,8 +269,8 @@ def test_too_little_memory_is_said_before_it_is_taken(monkeypatch):
 def test_memory_of_training_is_checked_when_it_begins():
     inputs, train = drawn_graph(2).inputs(), torch.arange(4)
     pairs = int(products.count_pairs(inputs).sum())
-    needed = products.needed_memory(pairs, 8)
-    assert products.needed_memory(pairs, 8, "prediction") < needed / 4
+    needed = products.estimate_memory(pairs, 8)
+    assert products.estimate_memory(pairs, 8, "prediction") < needed / 4
     model = HOG.for_inputs(inputs, memory_limit=0.99 * needed).double()
     model(inputs)
     with pytest.raises(InputError, match=rf"{pairs} pairs .* training needs .* allowed"):
@@ -284,7 +284,7 @@ def test_the_model_itself_is_not_counted_twice(monkeypatch):
     model = HOG.for_inputs(inputs).double()
     pairs = int(products.count_pairs(inputs).sum())
     there = pairs * (3 * 8 + 4) / 2**30  # walks, two masks, columns
-    more = products.needed_memory(pairs, 8) - there
+    more = products.estimate_memory(pairs, 8) - there
     monkeypatch.setattr(_memory_guard, "available_gib", lambda: 1.001 * more)
     model.begin_phase(0, inputs, train, inputs.labels[train])
     monkeypatch.setattr(_memory_guard, "available_gib", lambda: 0.999 * more)
@@ -298,7 +298,7 @@ def test_a_trained_model_predicts_where_it_could_not_be_trained(tmp_path, monkey
     expected = trained.probabilities()
     folder = trained.save(tmp_path / "run")
     pairs = int(products.count_pairs(GraphInputs(digits)).sum())
-    enough = 1.01 * products.needed_memory(pairs, use="prediction")
+    enough = 1.01 * products.estimate_memory(pairs, use="prediction")
     monkeypatch.setattr(_memory_guard, "available_gib", lambda: enough)
     assert np.array_equal(ncgnn.training.load_run(folder).probabilities(), expected)
     with pytest.raises(InputError, match="training needs"):
@@ -313,10 +313,10 @@ def test_available_memory_is_a_number_of_gib():
 
 
 def test_memory_of_known_graphs():
-    assert products.needed_memory(8_577_909) < 3  # Coauthor Physics
-    assert products.needed_memory(88_621_282) > 16  # fb100-cornell5
-    assert products.needed_memory(88_621_282, use="prediction") < 6
-    assert products.needed_memory(1000, 8) > 1.5 * products.needed_memory(1000, 4)
+    assert products.estimate_memory(8_577_909) < 3  # Coauthor Physics
+    assert products.estimate_memory(88_621_282) > 16  # fb100-cornell5
+    assert products.estimate_memory(88_621_282, use="prediction") < 6
+    assert products.estimate_memory(1000, 8) > 1.5 * products.estimate_memory(1000, 4)
 
 
 def test_other_graphs_are_refused():

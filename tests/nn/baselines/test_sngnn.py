@@ -12,7 +12,7 @@ from drawn_graphs import CLASSES, drawn_graph
 import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey
-from ncgnn.nn.baselines.sngnn import SNGNN, most_similar
+from ncgnn.nn.baselines.sngnn import SNGNN, mark_most_similar
 from ncgnn.nn.functional import relu_dropout
 from ncgnn.sparse.matrix import SparsePattern
 
@@ -95,7 +95,7 @@ def test_the_most_similar_of_each_row(top_k, threshold, ties):
         near = sorted(near, key=lambda j: float(-similarity[i, j]))
         wanted[i, near[:top_k]] = 1
     source, target = pattern.edge_index
-    found = most_similar(pattern, similarity[target, source], top_k, threshold)
+    found = mark_most_similar(pattern, similarity[target, source], top_k, threshold)
     assert torch.equal(found, wanted[target, source])
     assert 0 < found.sum() < pattern.nnz or threshold == 1 or top_k == 100
 

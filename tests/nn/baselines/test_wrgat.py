@@ -208,8 +208,8 @@ def test_huge_distances_leave_weights_that_add_up_to_one():
         sums = weights.column_sums()[relation.row_counts() > 0]
         assert (sums - 1).abs().max() < 1e-12
     indptr, indices = parts_of(A)
-    pairs, _ = wrgat.unique_pairs(wrgat.choose_nodes(indptr))
-    assert np.nanmax(wrgat.ring_distances(indptr, indices, pairs, 3)) > 800
+    pairs, _ = wrgat.find_pairs(wrgat.choose_nodes(indptr))
+    assert np.nanmax(wrgat.compare_rings(indptr, indices, pairs, 3)) > 800
 
 
 def test_one_node_has_no_relations():
@@ -219,14 +219,14 @@ def test_one_node_has_no_relations():
 
 def test_the_number_of_threads_changes_nothing(monkeypatch):
     indptr, indices = parts_of(drawn_graph(4, nodes=300, density=0.02).A)
-    pairs, _ = wrgat.unique_pairs(wrgat.choose_nodes(indptr))
+    pairs, _ = wrgat.find_pairs(wrgat.choose_nodes(indptr))
     monkeypatch.setattr(wrgat, "_blocks", lambda work: np.linspace(0, len(work), 8).astype(int))
     found = []
     for threads in (1, 3):
         monkeypatch.setattr(ncgnn._numba, "thread_count", lambda threads=threads: threads)
-        found.append(wrgat.ring_distances(indptr, indices, pairs, 8))
+        found.append(wrgat.compare_rings(indptr, indices, pairs, 8))
     monkeypatch.undo()
-    found.append(wrgat.ring_distances(indptr, indices, pairs, 8))
+    found.append(wrgat.compare_rings(indptr, indices, pairs, 8))
     for other in found[1:]:
         assert np.array_equal(found[0], other, equal_nan=True)
 
@@ -248,7 +248,7 @@ def test_long_work_is_kept_on_disk(cache, monkeypatch):
         raise AssertionError("made again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(wrgat, "ring_distances", refuse)
+        patch.setattr(wrgat, "compare_rings", refuse)
         found = dense_relations(drawn.inputs())
         assert all(map(torch.equal, found, expected))
         other = Drawn(drawn.A, drawn.X + 1, drawn.labels[::-1].copy())
@@ -287,27 +287,27 @@ def test_a_cache_folder_that_cannot_be_written_does_no_harm(tmp_path, monkeypatc
 def test_distances_are_kept_for_the_pairs_that_they_belong_to(cache, monkeypatch):
     monkeypatch.setattr(wrgat, "_WORTH_KEEPING", 0)
     indptr, indices = parts_of(drawn_graph(1, nodes=40, density=0.05).A)
-    pairs, _ = wrgat.unique_pairs(wrgat.choose_nodes(indptr))
+    pairs, _ = wrgat.find_pairs(wrgat.choose_nodes(indptr))
     for wanted in (pairs, pairs[::-1].copy(), pairs):
         found = wrgat._load_distances(indptr, indices, wanted, 3)
-        expected = wrgat.ring_distances(indptr, indices, wanted, 3)
+        expected = wrgat.compare_rings(indptr, indices, wanted, 3)
         assert np.array_equal(found, expected, equal_nan=True)
     assert len(list(cache.iterdir())) == 2
 
 
 def test_progress_is_told_of_long_work_alone(monkeypatch, capsys, tmp_path):
     indptr, indices = parts_of(drawn_graph(4, nodes=300, density=0.02).A)
-    pairs, _ = wrgat.unique_pairs(wrgat.choose_nodes(indptr))
-    wrgat.ring_distances(indptr, indices, pairs, 3)
+    pairs, _ = wrgat.find_pairs(wrgat.choose_nodes(indptr))
+    wrgat.compare_rings(indptr, indices, pairs, 3)
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr(wrgat, "_QUIET_SECONDS", 0)
-    wrgat.ring_distances(indptr, indices, pairs, 3)
+    wrgat.compare_rings(indptr, indices, pairs, 3)
     out, err = capsys.readouterr()
     assert out == ""
     assert f"WRGAT: comparing {len(pairs)} pairs of nodes, " in err
     assert err.count("\n") == 1
     place = tmp_path / "[red]a[/] [/b] :dog: folder" / ("long " * 40) / "file"
-    wrgat.ring_distances(indptr, indices, pairs, 3, place=place)
+    wrgat.compare_rings(indptr, indices, pairs, 3, place=place)
     out, err = capsys.readouterr()
     assert err.endswith(f"; done once, then kept in {place.parent}\n")
     assert err.count("\n") == 1

@@ -1,1 +1,1 @@
-"""Models to compare with, one per file."""
+"""Models to compare with: one module per paper or family."""

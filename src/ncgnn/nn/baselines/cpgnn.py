@@ -92,8 +92,8 @@ class CPGNN(Model):
         super().__init__()
         self.options = checked(self.Options, options)
         hidden = self.options.hidden
-        self.first = _kernels(num_features, hidden)
-        self.second = _kernels(hidden, num_classes)
+        self.first = _make_kernels(num_features, hidden)
+        self.second = _make_kernels(hidden, num_classes)
         self.compatibility = nn.Parameter(torch.zeros(num_classes, num_classes))
         # A model outside of training is one of the last stage.
         self.register_buffer("stage", torch.tensor(_BELIEFS))
@@ -117,9 +117,9 @@ class CPGNN(Model):
         """R, the logits of the Chebyshev network."""
         operator = inputs.gcn_operator(self_loops=False, undirected=True)
         features = Term(inputs.features)
-        hidden = _chebyshev(operator, *(product(features, w) for w in self.first))
+        hidden = _apply_chebyshev(operator, *(product(features, w) for w in self.first))
         hidden = relu_dropout(hidden, self.options.dropout, at(key, 0))
-        return _chebyshev(operator, *(hidden @ w for w in self.second))
+        return _apply_chebyshev(operator, *(hidden @ w for w in self.second))
 
     def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
         """The compatibility is not decayed."""
@@ -143,7 +143,7 @@ class CPGNN(Model):
         self.stage.fill_(number)
         if number == _BELIEFS:
             beliefs = torch.softmax(self.prior(inputs), 1)
-            self.compatibility.copy_(_first_compatibility(inputs, beliefs, train, labels))
+            self.compatibility.copy_(_estimate_compatibility(inputs, beliefs, train, labels))
 
     def extra_loss(self, train: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """The penalty of rows that do not sum to 0, and the prior's own loss where wanted."""
@@ -156,7 +156,7 @@ class CPGNN(Model):
         return loss + self.options.cotraining * cross_entropy(prior[train], labels)
 
 
-def _kernels(inputs: int, outputs: int) -> nn.ParameterList:
+def _make_kernels(inputs: int, outputs: int) -> nn.ParameterList:
     """One weight for each of T₀, T₁ and T₂."""
     weights = [nn.Parameter(torch.empty(inputs, outputs)) for _ in range(3)]
     for weight in weights:
@@ -164,14 +164,14 @@ def _kernels(inputs: int, outputs: int) -> nn.ParameterList:
     return nn.ParameterList(weights)
 
 
-def _chebyshev(
+def _apply_chebyshev(
     operator: ConstantSparse, zeroth: torch.Tensor, first: torch.Tensor, second: torch.Tensor
 ) -> torch.Tensor:
     """Σₖ Tₖ·Zₖ in two propagations."""
     return zeroth - second - operator @ (first - 2 * (operator @ second))
 
 
-def _first_compatibility(
+def _estimate_compatibility(
     inputs: GraphInputs, beliefs: torch.Tensor, train: torch.Tensor, labels: torch.Tensor
 ) -> torch.Tensor:
     """H̄ as training labels and the beliefs of all other nodes show it, [C, C]."""

@@ -92,7 +92,7 @@ class GBKSage(Model):
             open_gate = target == source
         else:
             open_gate = (target > 0) & (source > 0)
-        losses = [gate_loss(gate.index_select(0, edges), open_gate) for gate in gates]
+        losses = [compute_gate_loss(gate.index_select(0, edges), open_gate) for gate in gates]
         return self.options.gate_weight * sum(losses, gates[0].new_zeros(()))
 
 
@@ -146,7 +146,7 @@ def _compute_gates(pattern: SparsePattern, scores: torch.Tensor) -> torch.Tensor
     return torch.sigmoid(leaky_relu(total, _SLOPE))
 
 
-def gate_loss(gates: torch.Tensor, open_gate: torch.Tensor) -> torch.Tensor:
+def compute_gate_loss(gates: torch.Tensor, open_gate: torch.Tensor) -> torch.Tensor:
     """Mean cross-entropy of (1 - s, s) as logits; 0 where there are no edges."""
     if not len(gates):
         return gates.sum()

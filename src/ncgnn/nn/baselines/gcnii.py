@@ -64,8 +64,8 @@ class GCNII(Model):
         chosen = checked(self.Options, options)
         super().__init__()
         self.encode = FeatureLinear(num_features, chosen.hidden)
-        self.weights = _square_weights(chosen.hidden, chosen.layers)
-        self.initial_weights = _square_weights(
+        self.weights = _make_weights(chosen.hidden, chosen.layers)
+        self.initial_weights = _make_weights(
             chosen.hidden, 0 if chosen.shared_weights else chosen.layers
         )
         self.decode = nn.Linear(chosen.hidden, num_classes)
@@ -97,7 +97,7 @@ def _interpolate(
     return torch.addmm(x, x, weight, beta=share * (1 - beta), alpha=share * beta)
 
 
-def _square_weights(width: int, number: int) -> nn.ParameterList:
+def _make_weights(width: int, number: int) -> nn.ParameterList:
     """Weights uniform within ±1/√(width)."""
     weights = [torch.empty(width, width) for _ in range(number)]
     for weight in weights:

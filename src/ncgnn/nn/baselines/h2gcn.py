@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -27,12 +27,11 @@ if TYPE_CHECKING:
 
 #: Pairs of nodes in one block of rows, 64 MiB of columns.
 PAIRS_PER_BLOCK = 1 << 24
-
-
 # Arrays of nodes × hidden in training, beside what is kept of every part: the embedding, and what a
 # product, a dropout and their gradients hold at one time. The measured peak of a process that keeps
 # what was freed is larger by a factor, since new arrays do not always fit where old ones were.
 _WORKING, _SCATTERED = 6, 2.5
+_Hop: TypeAlias = "ConstantSparse | DistanceTwo"
 
 
 class H2GCNOptions(PlainOptions):
@@ -131,15 +130,11 @@ class H2GCN(Model):
         search = HopSearch(pattern.crow.cpu().numpy(), pattern.col.cpu().numpy(), 2, exactly=True)
         counts = search.sizes()
         pairs, hidden = int(counts.sum()), self.embedding.weight.shape[1]
-        needed = needed_memory(pairs, len(counts), hidden, self.layers, inputs.dtype.itemsize)
+        needed = estimate_memory(pairs, len(counts), hidden, self.layers, inputs.dtype.itemsize)
         found = f"there are {pairs:,} pairs of nodes at distance two; training"
         less, there = "a smaller hidden, a smaller graph", free_gib(inputs.device)
         refuse_beyond(self.memory_limit, there, needed, found, less)
         return DistanceTwo.of(search, counts, inputs.undirected_adjacency.values)
-
-
-class _Hop(Protocol):
-    def __matmul__(self, dense: torch.Tensor, /) -> torch.Tensor: ...
 
 
 def _read_out_first(
@@ -155,7 +150,7 @@ def _read_out_first(
     return total
 
 
-def needed_memory(
+def estimate_memory(
     pairs: int, nodes: int, hidden: int, layers: int = 2, bytes_per_float: int = 4
 ) -> float:
     """GiB that training takes: the pairs, the ones of a block of them, and arrays of the nodes."""
@@ -185,14 +180,7 @@ class DistanceTwo:
         like: torch.Tensor,
         block: int = PAIRS_PER_BLOCK,
     ) -> DistanceTwo:
-        """Find the pairs, about ``block`` of them at a time.
-
-        Args:
-            search: Search of the nodes at distance exactly two.
-            counts: Number of pairs of each node.
-            like: A tensor of the wanted type and device.
-            block: Number of pairs.
-        """
+        """Find the pairs, about ``block`` at a time; ``like`` is of the wanted type and device."""
         n, starts = len(counts), np.concatenate([[0], np.cumsum(counts)])
         cuts = np.searchsorted(starts, np.arange(block, starts[-1], block))
         bounds = [0, *np.unique(cuts[cuts < n]).tolist(), n]

@@ -87,9 +87,8 @@ class HOG(Model):
     not even predictions are possible, before any of it is made, and when training begins if that
     takes too much. As weights belong to pairs, the model belongs to one graph.
 
-    Training takes ``pretraining`` epochs of the perceptron and then at most ``epochs`` more.
-
-    As the authors released it, except for these decisions:
+    Training takes ``pretraining`` epochs of the perceptron and then at most ``epochs`` more. All
+    is as the authors released it, except for these decisions:
 
     * The thresholds r and r₂ of the paper have no effect in the released code; what counts there
       is 0.4 and 1.0 (``attribute_weight``, ``structure_weight``).
@@ -171,9 +170,9 @@ class HOG(Model):
         predicted = torch.softmax(perceptron, 1)
         weighted = self.options.attribute_weight * predicted
         alike = walks.values * sampled_dot(walks.pattern, weighted, predicted)
-        hidden = self._layer(0, inputs, walks, alike, _shares(walks, self.masks[0]))
+        hidden = self._layer(0, inputs, walks, alike, _normalize_walks(walks, self.masks[0]))
         hidden = relu_dropout(hidden, self.options.dropout, at(key, 0))
-        shares = _shares(walks, self.masks[1])
+        shares = _normalize_walks(walks, self.masks[1])
         self._last.keep(key, (perceptron, walks.pattern, shares))
         return self.readout(self._layer(1, hidden, walks, alike, shares))
 
@@ -256,7 +255,7 @@ class HOG(Model):
         return cross_entropy(perceptron[train], labels) + cross_entropy(spread[train], labels)
 
 
-def _shares(walks: ConstantSparse, mask: torch.Tensor) -> torch.Tensor:
+def _normalize_walks(walks: ConstantSparse, mask: torch.Tensor) -> torch.Tensor:
     """T: masked walks, with rows divided by the sums of their absolute values."""
     masked = walks.values * mask
     sums = row_sum(walks.pattern, masked.abs()).clamp_min(1e-12)
@@ -287,9 +286,8 @@ def count_walks(inputs: GraphInputs) -> ConstantSparse:
 
 def mark_neighbors(inputs: GraphInputs) -> torch.Tensor:
     """A + I at the entries of :func:`count_walks`: 1 for neighbors and oneself, otherwise 0."""
-    pairs = count_walks(inputs).pattern
+    pairs, near = count_walks(inputs).pattern, add_self_loops(inputs.undirected_adjacency).pattern
     entries = torch.zeros(pairs.nnz, dtype=inputs.dtype, device=inputs.device)
-    near = add_self_loops(inputs.undirected_adjacency).pattern
     entries[torch.searchsorted(_places(pairs), _places(near))] = 1
     return entries
 
@@ -300,7 +298,7 @@ def _places(pattern: SparsePattern) -> torch.Tensor:
     return torch.repeat_interleave(nodes * pattern.shape[1], pattern.row_counts) + pattern.col
 
 
-def needed_memory(
+def estimate_memory(
     pairs: int,
     bytes_per_float: int = 4,
     use: Literal["training", "prediction", "model"] = "training",
@@ -324,8 +322,8 @@ def check_memory(inputs: GraphInputs, limit: float | None = None, *, training: b
     found = f"there are {pairs:,} pairs of nodes at most two steps apart, with two weights each; "
     there = free_gib(inputs.device)
     if training:
-        there += needed_memory(pairs, size, "model")
-        needed, found = needed_memory(pairs, size), found + "training"
+        there += estimate_memory(pairs, size, "model")
+        needed, found = estimate_memory(pairs, size), found + "training"
     else:
-        needed, found = needed_memory(pairs, size, "prediction"), found + "the model"
+        needed, found = estimate_memory(pairs, size, "prediction"), found + "the model"
     refuse_beyond(limit, there, needed, found, "a smaller graph")

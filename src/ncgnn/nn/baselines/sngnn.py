@@ -135,7 +135,7 @@ class _Mixing(nn.Module):
         unit = unit_rows(u)
         similarity = sampled_dot(pattern, unit, unit)
         if options.variant != "plain":
-            similarity = similarity * most_similar(
+            similarity = similarity * mark_most_similar(
                 pattern, similarity.detach(), options.top_k, options.similarity_threshold
             )
         counts = pattern.row_counts.clamp(min=1).to(u.dtype)
@@ -147,7 +147,7 @@ class _Mixing(nn.Module):
         return self.beta * self.nodes(adjacency) + (1 - self.beta) * mean
 
 
-def most_similar(
+def mark_most_similar(
     pattern: SparsePattern, similarity: torch.Tensor, top_k: int, threshold: float
 ) -> torch.Tensor:
     """1 for the ``top_k`` greatest entries of each row that reach the threshold, 0 for others.

@@ -187,7 +187,7 @@ class GPRGNN(FilteredPerceptron):
         chosen = checked(self.Options, options)
         super().__init__(num_features, num_classes, chosen)
         self.propagation_dropout = chosen.propagation_dropout
-        self.gamma = nn.Parameter(page_rank(chosen.alpha, chosen.steps))
+        self.gamma = nn.Parameter(truncate_page_rank(chosen.alpha, chosen.steps))
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node."""
@@ -199,7 +199,7 @@ class GPRGNN(FilteredPerceptron):
         return total
 
 
-def page_rank(alpha: float, steps: int) -> torch.Tensor:
+def truncate_page_rank(alpha: float, steps: int) -> torch.Tensor:
     """Coefficients of personalized PageRank that is cut off after some steps; they sum to 1."""
     gamma = [alpha * (1 - alpha) ** k for k in range(steps)]
     return torch.tensor([*gamma, (1 - alpha) ** steps])
@@ -211,7 +211,7 @@ class BernNetOptions(PerceptronOptions):
     propagation_dropout: Rate = 0.5
     """Rate of what is propagated."""
     degree: Annotated[int, Field(ge=1, le=20)] = 10
-    """Degree K of the filter, at most 20; see :func:`bernstein`."""
+    """Degree K of the filter, at most 20."""
 
 
 class BernNet(FilteredPerceptron):
@@ -228,7 +228,7 @@ class BernNet(FilteredPerceptron):
     can give θ a learning rate of its own; by default it is that of all parameters, as here.
 
     The sum takes 2K products with A on n × classes numbers, not the K(K + 3)/2 of the direct form;
-    see :func:`bernstein`.
+    see :func:`apply_bernstein`.
     """
 
     paper = (
@@ -250,10 +250,10 @@ class BernNet(FilteredPerceptron):
         """Logits of every node."""
         h = dropout(self.unfiltered(inputs, key), self.propagation_dropout, at(key, 2))
         operator = inputs.gcn_operator(self_loops=False, undirected=True)
-        return bernstein(operator, torch.relu(self.theta), h)
+        return apply_bernstein(operator, torch.relu(self.theta), h)
 
 
-def bernstein(operator: ConstantSparse, theta: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+def apply_bernstein(operator: ConstantSparse, theta: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
     """Σ_k θ_k · C(K, k) · N^(K-k) · M^k · h, with M = L/2, N = I - M and L = I - operator.
 
     M and N commute, so partial sums follow from one another: with z_k = M^k·h and s_0 = θ_0·h,

@@ -270,7 +270,7 @@ def build_relations(inputs: GraphInputs, depth: int) -> tuple[ConstantSparse, ..
     pattern, n = inputs.undirected_adjacency.pattern, inputs.num_nodes
     indptr, indices = pattern.crow.cpu().numpy(), pattern.col.cpu().numpy()
     chosen = choose_nodes(indptr)
-    pairs, pair_of = unique_pairs(chosen)
+    pairs, pair_of = find_pairs(chosen)
     distances = _load_distances(indptr, indices, pairs, depth)
     node, other = np.repeat(np.arange(n), chosen.shape[1]), chosen.reshape(-1)
     rows, columns = np.concatenate([node, other]), np.concatenate([other, node])
@@ -333,7 +333,7 @@ def choose_nodes(indptr: Ints) -> Ints:
     return chosen
 
 
-def unique_pairs(chosen: Ints) -> tuple[Ints, Ints]:
+def find_pairs(chosen: Ints) -> tuple[Ints, Ints]:
     """The pairs (lower node, higher node) that occur, and which of them each choice is."""
     n, wanted = chosen.shape
     node, other = np.repeat(np.arange(n), wanted), chosen.reshape(-1)
@@ -347,7 +347,7 @@ def _load_distances(indptr: Ints, indices: Ints, pairs: Ints, depth: int) -> Flo
     """The distances of pairs from the cache, or else computed and put there."""
     nodes = len(indptr) - 1
     if nodes * (nodes + len(indices)) < _WORTH_KEEPING:
-        return ring_distances(indptr, indices, pairs, depth)
+        return compare_rings(indptr, indices, pairs, depth)
     digest = hashlib.sha256(b"ncgnn structural distances 2\n")
     for part in (indptr, indices, pairs):
         digest.update(f"{part.shape}\n".encode())
@@ -360,7 +360,7 @@ def _load_distances(indptr: Ints, indices: Ints, pairs: Ints, depth: int) -> Flo
             return known
     except (NcgnnError, OSError):  # missing or damaged
         pass
-    distances = ring_distances(indptr, indices, pairs, depth, place=place)
+    distances = compare_rings(indptr, indices, pairs, depth, place=place)
     try:
         with atomic_write(place) as stream:
             np.savez(stream, distances=distances)
@@ -374,7 +374,7 @@ def _load_distances(indptr: Ints, indices: Ints, pairs: Ints, depth: int) -> Flo
     return distances
 
 
-def ring_distances(
+def compare_rings(
     indptr: Ints, indices: Ints, pairs: Ints, depth: int, *, place: Path | None = None
 ) -> Floats:
     """D_0 .. D_(depth - 1) of every pair, [pairs, depth], NaN where there is none.
