@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import ncgnn
-from ncgnn.cli.options import (
-    DataDirOption,
-    ForceOption,
-    GraphArgument,
-    JsonOption,
-    SeedOption,
-    SplitOption,
-    TableFormat,
+from ncgnn.cli import options as opt
+from ncgnn.cli.terminal import (
     command,
     free_folder,
     free_path,
@@ -36,7 +30,7 @@ if TYPE_CHECKING:
 
 @command
 def analyze(
-    graph: GraphArgument,
+    graph: opt.Graph,
     hops: Annotated[
         list[str], typer.Option(metavar="LIST", help="Hop counts k of NC and entropy.")
     ] = ["1,2"],  # noqa: B006
@@ -46,10 +40,10 @@ def analyze(
         typer.Option(help="Folder for report.html, summary.json, the per-node table, figures."),
     ] = None,
     table_format: Annotated[
-        TableFormat, typer.Option("--format", help="Format of the per-node table.")
+        opt.TableFormat, typer.Option("--format", help="Format of the per-node table.")
     ] = "csv",
-    data_dir: DataDirOption = None,
-    json: JsonOption = False,
+    data_dir: opt.DataDir = None,
+    json: opt.Json = False,
 ) -> None:
     """Measure how confused the nodes of a graph are."""
     counts = read_numbers(hops, "--hops")
@@ -77,8 +71,8 @@ def datasets(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Show everything about one dataset.")
     ] = None,
-    data_dir: DataDirOption = None,
-    json: JsonOption = False,
+    data_dir: opt.DataDir = None,
+    json: opt.Json = False,
 ) -> None:
     """List the known datasets and which of them are on this machine."""
     known = ncgnn.data.list_datasets() if name is None else [ncgnn.data.find_dataset(name)]
@@ -117,7 +111,7 @@ def models(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Show one model, with all its options.")
     ] = None,
-    json: JsonOption = False,
+    json: opt.Json = False,
 ) -> None:
     """List the known models, or show the options of one."""
     # Names of classes and of other packages' models may hold capitals.
@@ -187,13 +181,13 @@ def _all_model_facts(name: str) -> dict[str, Any]:
 
 @command
 def split(
-    graph: GraphArgument,
-    split: SplitOption = None,
-    seed: SeedOption = 0,
+    graph: opt.Graph,
+    split: opt.Split = None,
+    seed: opt.Seed = 0,
     out: Annotated[Path | None, typer.Option(help="File to save the split to, as JSON.")] = None,
-    force: ForceOption = False,
-    data_dir: DataDirOption = None,
-    json: JsonOption = False,
+    force: opt.Force = False,
+    data_dir: opt.DataDir = None,
+    json: opt.Json = False,
 ) -> None:
     """Make a split and report what it holds.
 
@@ -250,9 +244,9 @@ def generate(
     feature_signal: Annotated[
         float, typer.Option(min=0, help="Distance of the class means from the center.")
     ] = 1.0,
-    seed: SeedOption = 0,
-    force: ForceOption = False,
-    json: JsonOption = False,
+    seed: opt.Seed = 0,
+    force: opt.Force = False,
+    json: opt.Json = False,
 ) -> None:
     """Generate a block-model graph with homophilous and confused nodes."""
     out = free_path(out, force)

@@ -9,29 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import ncgnn
-from ncgnn.cli.options import (
-    AddressOption,
-    ConfigsOption,
-    DataDirOption,
-    DeviceOption,
-    EngineChoice,
-    EngineOption,
-    GraphsArgument,
-    JsonOption,
-    MetricOption,
-    ModelsOption,
-    PaperSplitOption,
-    RetryOption,
-    RunsOption,
-    SeedsOption,
-    SettingsOption,
-    SplitOption,
-    StoredOption,
-    ThreadsOption,
-    TrainOption,
-    WorkersOption,
+from ncgnn.cli import options as opt
+from ncgnn.cli.terminal import (
     command,
-    complete_from,
     free_folder,
     note,
     print_json,
@@ -65,23 +45,23 @@ MOST_MISSING = 20
 
 @command
 def sweep(
-    graphs: GraphsArgument = None,
-    models: ModelsOption = None,
-    config: ConfigsOption = None,
-    settings: SettingsOption = None,
-    seeds: SeedsOption = None,
-    split: SplitOption = None,
-    metric: MetricOption = None,
-    device: DeviceOption = None,
-    data_dir: DataDirOption = None,
-    runs: RunsOption = Path("runs"),
-    train: TrainOption = True,
-    engine: EngineOption = EngineChoice.local,
-    address: AddressOption = None,
-    workers: WorkersOption = None,
-    threads: ThreadsOption = 1,
-    retry_failed: RetryOption = False,
-    json: JsonOption = False,
+    graphs: opt.Graphs = None,
+    models: opt.Models = None,
+    config: opt.Configs = None,
+    settings: opt.Settings = None,
+    seeds: opt.Seeds = None,
+    split: opt.Split = None,
+    metric: opt.Metric = None,
+    device: opt.Device = None,
+    data_dir: opt.DataDir = None,
+    runs: opt.Runs = Path("runs"),
+    train: opt.Train = True,
+    engine: opt.Engine = "local",
+    address: opt.Address = None,
+    workers: opt.Workers = None,
+    threads: opt.Threads = 1,
+    retry_failed: opt.Retry = False,
+    json: opt.Json = False,
 ) -> None:
     """Train every model (default: ncgcn) on every graph with every seed, several at a time.
 
@@ -104,7 +84,7 @@ def sweep(
         configs,
         runs,
         data_dir=data_dir,
-        engine=engine.value,
+        engine=engine,
         address=address,
         workers=workers,
         threads=threads,
@@ -177,30 +157,30 @@ def reproduce(
             help=f"Which table or figure: {', '.join(NAMES)}. Without a name, all are listed with "
             f"what they show. In a checkout also the plans {', '.join(PLAN_NAMES)}, whose runs are "
             "kept in the folder results, and results, which makes the pages of all of them.",
-            autocompletion=complete_from(lambda: (*NAMES, *PLAN_NAMES, "results")),
+            autocompletion=opt.complete_from(lambda: (*NAMES, *PLAN_NAMES, "results")),
         ),
     ] = None,
-    graphs: GraphsArgument = None,
-    models: ModelsOption = None,
-    config: ConfigsOption = None,
-    settings: SettingsOption = None,
-    seeds: SeedsOption = None,
-    split: PaperSplitOption = None,
-    device: DeviceOption = None,
-    data_dir: DataDirOption = None,
-    runs: RunsOption = Path("runs"),
-    stored: StoredOption = None,
+    graphs: opt.Graphs = None,
+    models: opt.Models = None,
+    config: opt.Configs = None,
+    settings: opt.Settings = None,
+    seeds: opt.Seeds = None,
+    split: opt.PaperSplit = None,
+    device: opt.Device = None,
+    data_dir: opt.DataDir = None,
+    runs: opt.Runs = Path("runs"),
+    stored: opt.Stored = None,
     out: Annotated[Path, typer.Option(help="Folder for what is made.")] = Path("reproduced"),
-    train: TrainOption = True,
-    engine: EngineOption = EngineChoice.local,
-    address: AddressOption = None,
-    workers: WorkersOption = None,
-    threads: ThreadsOption = 1,
-    retry_failed: RetryOption = False,
+    train: opt.Train = True,
+    engine: opt.Engine = "local",
+    address: opt.Address = None,
+    workers: opt.Workers = None,
+    threads: opt.Threads = 1,
+    retry_failed: opt.Retry = False,
     write: Annotated[
         bool, typer.Option("--write", help="With results: write the pages of this checkout.")
     ] = False,
-    json: JsonOption = False,
+    json: opt.Json = False,
 ) -> None:
     """Make a table or figure of the paper again: train what is missing, then show all.
 
@@ -220,7 +200,7 @@ def reproduce(
             _show_results(write=write)
             return
         shared: dict[str, Any] = {"workers": workers, "retry_failed": retry_failed}
-        shared |= {"engine": engine.value, "address": address}
+        shared |= {"engine": engine, "address": address}
         some = read_list(graphs, "GRAPH")
         _run_plan(name, some, data_dir, runs, shared if train else None)
         return
@@ -242,7 +222,7 @@ def reproduce(
         train=train,
     )
     options: dict[str, Any] = {
-        "engine": engine.value,
+        "engine": engine,
         "address": address,
         "workers": 1 if target.is_timed else workers,
         "threads": threads,

@@ -17,7 +17,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from ncgnn.cli.options import Verbosity, note
+from ncgnn.cli.terminal import Verbosity, note
 from ncgnn.experiments import Watcher, flatten, format_value
 from ncgnn.training import SCORE_NAMES
 

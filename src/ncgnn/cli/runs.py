@@ -10,20 +10,8 @@ import typer
 
 import ncgnn
 from ncgnn._io import write_text
-from ncgnn.cli.options import (
-    DataDirOption,
-    DeviceOption,
-    ForceOption,
-    GraphsArgument,
-    JsonOption,
-    ModelsOption,
-    MovedGraphArgument,
-    OnlySplitOption,
-    RunArgument,
-    RunsArgument,
-    RunsOption,
-    StoredOption,
-    TableFormat,
+from ncgnn.cli import options as opt
+from ncgnn.cli.terminal import (
     command,
     free_path,
     note,
@@ -46,11 +34,11 @@ EXPORTS = ("csv", "parquet", "md", "tex")
 
 @command
 def results(
-    graphs: GraphsArgument = None,
-    models: ModelsOption = None,
-    runs: RunsOption = Path("runs"),
-    stored: StoredOption = None,
-    split: OnlySplitOption = None,
+    graphs: opt.Graphs = None,
+    models: opt.Models = None,
+    runs: opt.Runs = Path("runs"),
+    stored: opt.Stored = None,
+    split: opt.OnlySplit = None,
     against: Annotated[
         str | None,
         typer.Option(
@@ -65,8 +53,8 @@ def results(
         Path | None,
         typer.Option(help="Add the runs, without weights, to a file of JSON lines."),
     ] = None,
-    force: ForceOption = False,
-    json: JsonOption = False,
+    force: opt.Force = False,
+    json: opt.Json = False,
 ) -> None:
     """Show finished runs: mean ± deviation over seeds, per model, graph and split family."""
     if out is not None:
@@ -195,12 +183,12 @@ def _json_value(value: Any) -> Any:
 
 @command
 def evaluate(
-    run: RunArgument,
-    graph: MovedGraphArgument = None,
-    device: DeviceOption = None,
-    data_dir: DataDirOption = None,
-    runs: RunsOption = Path("runs"),
-    json: JsonOption = False,
+    run: opt.Run,
+    graph: opt.MovedGraph = None,
+    device: opt.Device = None,
+    data_dir: opt.DataDir = None,
+    runs: opt.Runs = Path("runs"),
+    json: opt.Json = False,
 ) -> None:
     """Evaluate a finished run again from its weights: scores, and accuracy per group."""
     trained = _load(_folder(run, runs), data_dir, device, graph)
@@ -213,20 +201,20 @@ def evaluate(
 
 @command
 def predict(
-    run: RunArgument,
-    graph: MovedGraphArgument = None,
+    run: opt.Run,
+    graph: opt.MovedGraph = None,
     out: Annotated[
         Path | None, typer.Option(help="File to write. Default: predictions.csv in the run.")
     ] = None,
     table_format: Annotated[
-        TableFormat | None,
+        opt.TableFormat | None,
         typer.Option("--format", help="Format of the table. Default: as --out ends, or csv."),
     ] = None,
-    device: DeviceOption = None,
-    data_dir: DataDirOption = None,
-    runs: RunsOption = Path("runs"),
-    force: ForceOption = False,
-    json: JsonOption = False,
+    device: opt.Device = None,
+    data_dir: opt.DataDir = None,
+    runs: opt.Runs = Path("runs"),
+    force: opt.Force = False,
+    json: opt.Json = False,
 ) -> None:
     """Write class, probabilities, NC and group of every node of the run's graph.
 
@@ -250,7 +238,7 @@ def predict(
 
 
 @command
-def report(run: RunsArgument, runs: RunsOption = Path("runs"), json: JsonOption = False) -> None:
+def report(run: opt.RunList, runs: opt.Runs = Path("runs"), json: opt.Json = False) -> None:
     """Write report.html and figures into finished runs, or into all runs of a folder."""
     done = ncgnn.training.DONE
     folders: list[Path] = []

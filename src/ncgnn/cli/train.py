@@ -11,22 +11,8 @@ import typer
 
 import ncgnn
 from ncgnn._memory import keep_freed_memory
-from ncgnn.cli.options import (
-    ConfigOption,
-    DataDirOption,
-    DeviceOption,
-    JsonOption,
-    MaybeGraphArgument,
-    MetricOption,
-    ModelOption,
-    ModelsOption,
-    RetryOption,
-    RunsOption,
-    SeedsOption,
-    SettingsOption,
-    SplitOption,
-    ThreadsOption,
-    WorkersOption,
+from ncgnn.cli import options as opt
+from ncgnn.cli.terminal import (
     command,
     note,
     print_json,
@@ -49,16 +35,16 @@ if TYPE_CHECKING:
 
 @command
 def train(
-    graph: MaybeGraphArgument = None,
-    models: ModelsOption = None,
-    config: ConfigOption = None,
-    settings: SettingsOption = None,
-    seeds: SeedsOption = None,
-    split: SplitOption = None,
-    metric: MetricOption = None,
-    device: DeviceOption = None,
-    data_dir: DataDirOption = None,
-    runs: RunsOption = Path("runs"),
+    graph: opt.MaybeGraph = None,
+    models: opt.Models = None,
+    config: opt.Config = None,
+    settings: opt.Settings = None,
+    seeds: opt.Seeds = None,
+    split: opt.Split = None,
+    metric: opt.Metric = None,
+    device: opt.Device = None,
+    data_dir: opt.DataDir = None,
+    runs: opt.Runs = Path("runs"),
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write TensorBoard events while training.")
     ] = False,
@@ -66,7 +52,7 @@ def train(
         bool,
         typer.Option("--dry-run", help="Print the configuration as TOML, or JSON; do not train."),
     ] = False,
-    json: JsonOption = False,
+    json: opt.Json = False,
 ) -> None:
     """Train a model, or several to compare, once per seed; interrupted runs continue.
 
@@ -209,10 +195,11 @@ def run_facts(result: RunResult) -> dict[str, Any]:
 
 @command
 def tune(
-    graph: MaybeGraphArgument = None,
-    model: ModelOption = None,
+    graph: opt.MaybeGraph = None,
+    model: opt.Model = None,
     trials: Annotated[
-        int, typer.Option(min=1, help="Number of trials, those of earlier calls included.")
+        int,
+        typer.Option(min=1, metavar="N", help="Number of trials, those of earlier calls included."),
     ] = 100,
     timeout: Annotated[
         float | None,
@@ -220,9 +207,9 @@ def tune(
             metavar="SECONDS", help="Stop the search after this time; evaluate the best so far."
         ),
     ] = None,
-    config: ConfigOption = None,
-    settings: SettingsOption = None,
-    seeds: SeedsOption = None,
+    config: opt.Config = None,
+    settings: opt.Settings = None,
+    seeds: opt.Seeds = None,
     evaluate_seeds: Annotated[
         list[str],
         typer.Option(
@@ -230,13 +217,13 @@ def tune(
             help="Fresh seeds that the best parameters are trained with at the end.",
         ),
     ] = ["3"],  # noqa: B006
-    split: SplitOption = None,
-    metric: MetricOption = None,
-    device: DeviceOption = None,
-    data_dir: DataDirOption = None,
-    runs: RunsOption = Path("runs"),
-    workers: WorkersOption = None,
-    threads: ThreadsOption = 1,
+    split: opt.Split = None,
+    metric: opt.Metric = None,
+    device: opt.Device = None,
+    data_dir: opt.DataDir = None,
+    runs: opt.Runs = Path("runs"),
+    workers: opt.Workers = None,
+    threads: opt.Threads = 1,
     storage: Annotated[
         str | None,
         typer.Option(
@@ -244,8 +231,8 @@ def tune(
             help="Database, like postgresql://…, that several machines share.",
         ),
     ] = None,
-    retry_failed: RetryOption = False,
-    json: JsonOption = False,
+    retry_failed: opt.Retry = False,
+    json: opt.Json = False,
 ) -> None:
     """Search the parameters of a model by its validation score, then train the best ones anew.
 
