@@ -164,6 +164,7 @@ def test_the_home_folder_is_understood_in_every_option(runs, tmp_path, monkeypat
         (["sweep", "digits", "--seeds", "x"], "--seeds"),
         (["sweep", "digits", "--engine", "ray", "--address", "127.0.0.1:1"], "Ray"),
         (["reproduce", "tabel1"], "table1"),
+        (["reproduce", "results"], "no stored runs in ./results"),
         (["reproduce", "table1,duplication"], "one table or figure at a time"),
         (["reproduce", "--models", "gcn"], "name a table or figure: table1"),
         (["reproduce", "observation", "--stored", "kept.jsonl"], "leave --stored out"),

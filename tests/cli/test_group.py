@@ -11,11 +11,11 @@ from ncgnn.cli import app
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["trian"], "error: No such command 'trian'. Did you mean 'train'? 'ncgnn --help' lists"),
+        (["trian"], "error: No such command 'trian'. Did you mean 'train'? See 'ncgnn --help'."),
         (["train", "--dataste", "x"], "error: No such option: --dataste"),
         (["tune", "--trials", "0"], "error: Invalid value for '--trials'"),
         (["sweep", "--engine", "abacus"], "'abacus' is not one of 'local', 'ray'"),
-        (["analyze"], "error: Missing argument 'GRAPH'; 'ncgnn analyze --help' lists"),
+        (["analyze"], "error: Missing argument 'GRAPH'; see 'ncgnn analyze --help'."),
     ],
 )
 def test_a_mistake_is_one_line(arguments, words):

@@ -1,4 +1,4 @@
-"""The commands. They reach the package by ``import ncgnn``, which imports on use: help is fast."""
+"""The command line; commands use ``import ncgnn``, which imports on use, so that help is fast."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ncgnn.cli import data, experiments, runs, train
 
 
 class OneLineGroup(TyperGroup):
-    """Commands whose mistakes in use are told like all others: ``error:`` and a sentence."""
+    """Commands whose usage errors look like all others: ``error:`` and one sentence."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run a command; as a program of its own, exit with its code."""
@@ -21,7 +21,7 @@ class OneLineGroup(TyperGroup):
             return super().main(*args, standalone_mode=False, **extra)
         try:
             code = super().main(*args, standalone_mode=False, **extra)
-        except Exception as error:  # Typer's own have no name that all its versions share
+        except Exception as error:  # Typer's own errors have no name that all versions share
             message = getattr(error, "format_message", None)
             if message is None:
                 raise
@@ -30,8 +30,8 @@ class OneLineGroup(TyperGroup):
                 sys.exit(2)
             command = context.command_path if context else "ncgnn"
             text = str(message()).rstrip(".").replace("\n", " ").replace(": Value error,", ":")
-            text += " " if text.endswith("?") else "; "
-            print(f"error: {text}'{command} --help' lists what there is.", file=sys.stderr)
+            text += " See" if text.endswith("?") else "; see"
+            print(f"error: {text} '{command} --help'.", file=sys.stderr)
             sys.exit(getattr(error, "exit_code", 2))
         sys.exit(code if isinstance(code, int) else 0)
 

@@ -244,8 +244,10 @@ def _show_results(*, write: bool) -> None:
         note("Written:", *(f"  {path}" for path in ncgnn.paper.write_results()))
         return
     store = ncgnn.paper.Store(Path("results"))
-    for name in PLAN_NAMES:
-        print_tables(*ncgnn.paper.plan(name).tables(store))
+    tables = [table for name in PLAN_NAMES for table in ncgnn.paper.plan(name).tables(store)]
+    if not tables:
+        raise InputError("there are no stored runs in ./results; go to a checkout of ncgnn.")
+    print_tables(*tables)
 
 
 def _run_plan(
