@@ -9,12 +9,13 @@ import pytest
 from ncgnn.paper import Reproduction, Request, target, target_names
 from ncgnn.paper.figures.alpha import AlphaData, AlphaGroup, AlphaPanel
 from ncgnn.paper.figures.distributions import DistributionPanel, DistributionsData, Histogram
-from ncgnn.paper.figures.embeddings import EmbeddingPanel, EmbeddingsData, class_color
-from ncgnn.paper.figures.groups import MOST_MODELS, GroupsData, GroupsPanel, ModelCurve
-from ncgnn.paper.figures.interplay import Curve, InterplayData, InterplayPanel
-from ncgnn.paper.figures.observation import ObservationData, ObservationPanel, Tenth
-from ncgnn.paper.figures.sensitivity import HopCurve, Point, SensitivityData, SensitivityPanel
-from ncgnn.paper.running_time import ModelTime, TimeData, TimePanel
+from ncgnn.paper.figures.embeddings import EmbeddingPanel, class_color
+from ncgnn.paper.figures.groups import MOST_MODELS, GroupsPanel, ModelCurve
+from ncgnn.paper.figures.interplay import Curve, InterplayPanel
+from ncgnn.paper.figures.observation import ObservationPanel, Tenth
+from ncgnn.paper.figures.parts import ModelPanels, Panels
+from ncgnn.paper.figures.sensitivity import HopCurve, Point, SensitivityPanel
+from ncgnn.paper.running_time import ModelTime, TimePanel
 from ncgnn.report import LOOKS, picture
 from ncgnn.training import Spread
 
@@ -28,40 +29,40 @@ def distributions() -> DistributionsData:
     return DistributionsData((0.0, 0.5, 1.0), (panel, other))
 
 
-def observation() -> ObservationData:
+def observation() -> ModelPanels[Any]:
     tenths = [Tenth(20.0, Spread(0.95, 0.2), 0.25)] * 8
     tenths += [Tenth(0.0, None, None), Tenth(2.5, Spread(0.5, None), 1.0)]
     panel = ObservationPanel("small", 2, 0.4, "test", 3, HALF, tuple(tenths))
-    return ObservationData("gcn", (panel,))
+    return ModelPanels("gcn", (panel,))
 
 
-def groups(models: tuple[str, ...] = ("gcn", "ncgcn")) -> GroupsData:
+def groups(models: tuple[str, ...] = ("gcn", "ncgcn")) -> Panels[Any]:
     tenths = (Spread(0.9, None), Spread(0.6, 0.1), Spread(0.1, 0.0), *[None] * 7)
     curves = tuple(ModelCurve(model, 2, Spread(0.95, 0.2), HALF, tenths) for model in models)
     nodes = (30.0, 20.0, 2.0, *[0.0] * 7)
     panel = GroupsPanel("small", 1, 0.15, "val", 30.0, 22.0, nodes, curves)
-    return GroupsData((panel, replace(panel, dataset="other", high_nodes=0.5)))
+    return Panels((panel, replace(panel, dataset="other", high_nodes=0.5)))
 
 
-def embeddings() -> EmbeddingsData:
+def embeddings() -> Panels[Any]:
     places = tuple(np.linspace(0, 1, 6).tolist())
     high = (True, False, False, True, True, False)
     numbers = (0.75, None, 0.5, places, places[::-1], (0, 1, 2, 9, 17, 2), high)
     panels = [EmbeddingPanel("small", m, 2, 0.4, "test", *numbers) for m in ("gcn", "ncgcn")]
-    return EmbeddingsData(tuple(panels))
+    return Panels(tuple(panels))
 
 
-def interplay() -> InterplayData:
+def interplay() -> ModelPanels[Any]:
     curve = Curve((0.0, 0.25, 0.5), (0.0, 0.1, 0.1))
     panel = InterplayPanel("small", 1, 2, 0.625, curve, Curve((0.2, 0.4, 0.3), None), curve)
     bare = replace(panel, dataset="other", true_nc=None, test_accuracy=None)
-    return InterplayData("ncgcn", (panel, bare))
+    return ModelPanels("ncgcn", (panel, bare))
 
 
-def sensitivity() -> SensitivityData:
+def sensitivity() -> ModelPanels[Any]:
     points = (Point(0.3, 2, HALF, Spread(0.6, 0.1)), Point(0.4, 0, None, None))
     curves = tuple(HopCurve(hops, points) for hops in (1, 2, 3))
-    return SensitivityData("ncgcn", (SensitivityPanel("small", 2, 0.3, curves),))
+    return ModelPanels("ncgcn", (SensitivityPanel("small", 2, 0.3, curves),))
 
 
 def alpha() -> AlphaData:
@@ -69,13 +70,13 @@ def alpha() -> AlphaData:
     return AlphaData("ncgcn", (0.0, 0.5, 1.0), (AlphaPanel("small", (low, high)),))
 
 
-def time() -> TimeData:
+def time() -> Panels[Any]:
     names = ("mlp", "gcn", "ncgcn")
     times = [
         ModelTime(n, 2, Spread(4.0**i, 0.5), Spread(2.0**i, None), HALF)
         for i, n in enumerate(names)
     ]
-    return TimeData((TimePanel("small", tuple(times)),))
+    return Panels((TimePanel("small", tuple(times)),))
 
 
 def draw(name: str, data: Any, missing: tuple[str, ...] = (), settings: Any = ()) -> Any:
@@ -185,6 +186,26 @@ def test_titles_and_legend_do_not_run_into_each_other(name: str, count: int) -> 
         assert box.x1 <= figure.bbox.width
         assert box.y1 <= figure.bbox.height
         assert not any(box.overlaps(other) for other in boxes[:place])
+
+
+@pytest.mark.parametrize(
+    ("name", "axes"),
+    [
+        ("distributions", [0, 1]),
+        ("entropy", [1]),
+        ("groups", [0, 2]),
+        ("interplay", [2, 3]),
+        ("observation", [0]),
+        ("sensitivity", [0]),
+    ],
+)
+def test_accuracies_and_shares_are_in_percent(name: str, axes: list[int]) -> None:
+    figure = draw(name, CASES[name]())
+    figure.canvas.draw()
+    for axis in (figure.axes[place] for place in axes):
+        labels = [label.get_text() for label in axis.get_yticklabels()]
+        assert labels
+        assert all(label.endswith("%") for label in labels)
 
 
 def test_distributions_have_hatches_and_means() -> None:

@@ -211,50 +211,51 @@ def test_missing_runs_are_trained_and_kept(store):
     assert not trained
 
 
+CASE = next(c for c in combined.CASES if (c.split, c.dataset) == ("published", GRAPH))
+TWO = replace(CASE, trials={"nctuned-gcn": 20, "nctuned-sage": 20})
+
+
 def choice(model, value, trials=20, key=None, **parameters):
-    key = combined.search_key("published", GRAPH, model) if key is None else key
+    key = TWO.search_key(model) if key is None else key
     return combined.Choice("published", GRAPH, model, value, trials, parameters, key, 0.8)
 
 
-@pytest.fixture
-def two_models(monkeypatch):
-    monkeypatch.setitem(combined.PLAN["published"], GRAPH, {"nctuned-gcn": 20, "nctuned-sage": 20})
-
-
-def test_no_separated_model_is_chosen_before_all_were_searched(two_models):
+def test_no_separated_model_is_chosen_before_all_were_searched():
     first = choice("nctuned-gcn", 0.5)
     few = choice("nctuned-sage", 0.9, 3, key="another search")
     second = choice("nctuned-sage", 0.4)
-    assert combined.best_choice("published", GRAPH, [first]) is None
-    assert combined.best_choice("published", GRAPH, [first, few]) is None
-    assert combined.best_choice("published", GRAPH, [first, second]) == first
+    assert combined.best_choice(TWO, [first]) is None
+    assert combined.best_choice(TWO, [first, few]) is None
+    assert combined.best_choice(TWO, [first, second]) == first
 
 
-def test_choices_are_kept_and_replaced(two_models, tmp_path):
+def test_choices_are_kept_and_replaced(tmp_path):
     place = tmp_path / "choices.json"
     old, other = choice("nctuned-gcn", 0.5, 3), choice("nctuned-sage", 0.4)
     for one in (old, other, choice("nctuned-gcn", 0.6, 20, **{"model.raw": False})):
         combined.add_choice(one, place)
     found = {(c.model, c.value, c.trials) for c in combined.read_choices(place)}
     assert found == {("nctuned-gcn", 0.6, 20), ("nctuned-sage", 0.4, 20)}
-    best = combined.best_choice("published", GRAPH, combined.read_choices(place))
-    configs = best.configs()
+    best = combined.best_choice(TWO, combined.read_choices(place))
+    configs = combined.counted_runs(TWO, best)
     assert [config.training.seed for config in configs] == list(range(10))
     assert {config.model.options["raw"] for config in configs} == {False}
     assert {config.training.patience for config in configs} == {80}
-    without = combined.backbone_configs(best)
+    without = combined.beside_runs(TWO, best)
     assert {config.model.name for config in without} == {"tuned-gcn"}
     assert {config.training.patience for config in without} == {200}
+    assert combined.beside_runs(replace(TWO, widths={"nctuned-gcn": 128}), best) == []
 
 
-def test_the_combined_table_stands_beside_the_best_printed_number(two_models, store):
+def test_the_combined_table_stands_beside_the_best_printed_number(store, monkeypatch):
+    monkeypatch.setattr(combined, "CASES", (TWO,))
     place = store.folder / combined.CHOICES
     assert plan("combined").tables(store) == []
     best = choice("nctuned-gcn", 0.512, 20, **{"model.raw": False})
     for one in (best, choice("nctuned-sage", 0.4, 20)):
         combined.add_choice(one, place)
-    runs = [record(config, val=0.52, test=0.48) for config in best.configs()]
-    runs += [record(config, test=0.45) for config in combined.backbone_configs(best)]
+    runs = [record(config, val=0.52, test=0.48) for config in combined.counted_runs(TWO, best)]
+    runs += [record(config, test=0.45) for config in combined.beside_runs(TWO, best)]
     (table,) = plan("combined").tables(store.add("combined", runs))
     text = table.markdown()
     assert "| separated, test | 48.00 ± 0.00 (10) |" in text
@@ -267,29 +268,26 @@ def test_the_combined_table_stands_beside_the_best_printed_number(two_models, st
 
 
 def test_a_model_without_a_search_is_judged_by_validation(store, monkeypatch):
-    tried = combined.configs_of("ncgcn", "actor", "paper", {}, [100])
+    actor = next(case for case in combined.CASES if case.dataset == "actor")
+    tried = actor.configs("ncgcn", {}, [100])
     monkeypatch.setattr(combined, "load", lambda name, data_dir: None)
     monkeypatch.setattr(combined, "seen_share", lambda *given: 0.0)
     with pytest.raises(InputError, match="could not be trained"):
-        combined.make_choice("paper", "actor", "ncgcn", store)
+        combined.make_choice(actor, "ncgcn", store)
     kept = store.add("combined", [record(config, val=0.3, test=0.9) for config in tried])
-    made = combined.make_choice("paper", "actor", "ncgcn", kept)
+    made = combined.make_choice(actor, "ncgcn", kept)
     assert (made.value, made.parameters) == (0.3, {})
 
 
-def test_another_search_is_another_choice(monkeypatch):
-    def key():
-        return combined.search_key("published", GRAPH, "nctuned-gcn")
-
-    before = key()
-    for name, place, value in (
-        ("SPACE", "model.threshold", [0.9]),
-        ("PATIENCE", GRAPH, 7),
-        ("MORE_SEEDS", ("published", GRAPH), (0,)),
-        ("SEEDS", "published", ((0, 1), 5)),
-    ):
-        with monkeypatch.context() as changed:
-            changed.setitem(getattr(combined, name), place, value)
-            assert key() != before, name
-    assert key() == before
-    assert replace(choice("nctuned-gcn", 0.5), search="").search != before
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"space": CASE.space | {"model.threshold": [0.9]}},
+        {"patience": 7},
+        {"search_seeds": (0,)},
+        {"counted": 5},
+        {"trials": {"nctuned-gcn": 81}},
+    ],
+)
+def test_another_search_is_another_choice(change):
+    assert replace(CASE, **change).search_key("nctuned-gcn") != CASE.search_key("nctuned-gcn")

@@ -137,7 +137,7 @@ def test_settings_win_over_files_and_rows_over_both(best):
 
 
 def test_files_that_say_nothing_here_are_refused(best):
-    with pytest.raises(InputError, match=r"best\.toml is for mlp on digits, which is not asked"):
+    with pytest.raises(InputError, match=r"best\.toml is for mlp on digits, which is not among"):
         _table1(models=["gcn"], config=best("mlp"))
     with pytest.raises(InputError, match="is for gcn on photo"):
         _table1(models=["gcn"], config=best(dataset="photo"))

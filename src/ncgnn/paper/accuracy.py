@@ -21,10 +21,10 @@ from ncgnn.report import Marked, Table, percent
 from ncgnn.training import Spread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ncgnn.paper.printed import Printed
-    from ncgnn.paper.targets import Request
+    from ncgnn.paper.targets import Request, Runs
     from ncgnn.report import Cell
     from ncgnn.training import RunResult
 
@@ -76,14 +76,7 @@ def rows_by_name(names: Sequence[str]) -> list[Row]:
 
 @dataclass(frozen=True)
 class Entry:
-    """One method on one data set: scores over seeds.
-
-    Attributes:
-        test: Test accuracy.
-        val: Validation accuracy, by which epochs and parameters were chosen.
-        macro_f1: On test nodes.
-        seeds: The seeds.
-    """
+    """One method on one data set: accuracies, and macro-F1 on test nodes, over seeds."""
 
     test: Spread
     val: Spread
@@ -93,13 +86,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class GraphFacts:
-    """What the head of the table says of a data set.
+    """What the head of the table says of a data set: its size, and means over nodes.
 
-    Attributes:
-        classes: Number of classes.
-        nodes: Number of nodes.
-        nh: Mean node homophily of closed neighborhoods.
-        nc: Mean Neighborhood Confusion with one and with two hops.
+    NH is that of closed neighborhoods, NC is given for one and for two hops.
     """
 
     classes: int
@@ -114,9 +103,6 @@ class AccuracyTable:
 
     Attributes:
         table: Name of the printed table that stands beside it.
-        split: The one split family.
-        datasets: Columns.
-        rows: Methods and ablations.
         facts: Of every data set that is at hand.
         entries: By row and data set; a cell without finished runs is not in it.
         majority: Test accuracy of always answering the commonest class, by data set: the mean
@@ -173,7 +159,7 @@ class AccuracyTarget(Target[AccuracyTable]):
         del dataset
         return rows_by_name(request.models)
 
-    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> AccuracyTable:
+    def collect(self, request: Request, runs: Runs) -> AccuracyTable:
         """The table from finished runs."""
         entries: dict[tuple[str, str], Entry] = {}
         majority: dict[str, float] = {}

@@ -13,10 +13,7 @@ from ncgnn.paper.targets import Target
 from ncgnn.report import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ncgnn.paper.targets import Request
-    from ncgnn.training import RunResult
+    from ncgnn.paper.targets import Request, Runs
 
 #: What is shared, and how the table calls it.
 KINDS = {"neighbours": "same neighbours and label", "features": "same features and label"}
@@ -38,7 +35,7 @@ class Duplication(Target[DuplicationTable]):
     kind = "table"
     datasets = (*DATASETS, "chameleon", "squirrel")
 
-    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> DuplicationTable:
+    def collect(self, request: Request, runs: Runs) -> DuplicationTable:
         """Count twins in every graph."""
         del runs
         rates: dict[tuple[str, str], float] = {}

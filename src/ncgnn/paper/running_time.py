@@ -14,18 +14,18 @@ from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from ncgnn.nn import model_class
 from ncgnn.paper.accuracy import METHODS, rows_by_name
-from ncgnn.paper.figures.parts import add_legend, set_panel_title, short_name
+from ncgnn.paper.figures import parts
 from ncgnn.paper.printed import model_title, printed
 from ncgnn.paper.targets import Row, Target
 from ncgnn.report import BLUE, ORANGE, Table
 from ncgnn.training import TIMING, RunFolder, Spread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-    from ncgnn.paper.targets import Request
+    from ncgnn.paper.targets import Request, Runs
     from ncgnn.training import RunResult
 
 HIDDEN, LAYERS = 64, 2
@@ -37,12 +37,9 @@ PRINTED = "pubmed"
 
 @dataclass(frozen=True)
 class Cost:
-    """What a method costs on a data set.
+    """Seconds per epoch, with its evaluations, and per run of a method on a data set.
 
-    Attributes:
-        epoch: Seconds per epoch, with its evaluations: the median of a run, so that what the first
-            run of a process takes longer does not count.
-        run: Seconds per run.
+    An epoch is the median of a run, so that a slow start does not count.
     """
 
     epoch: Spread
@@ -91,7 +88,7 @@ class Efficiency(Target[EfficiencyTable]):
             for row in rows_by_name(request.models)
         ]
 
-    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> EfficiencyTable:
+    def collect(self, request: Request, runs: Runs) -> EfficiencyTable:
         """Times from finished runs."""
         costs = {
             (row.name, dataset): Cost(
@@ -140,15 +137,7 @@ class Efficiency(Target[EfficiencyTable]):
 
 @dataclass(frozen=True)
 class ModelTime:
-    """One model.
-
-    Attributes:
-        model: Its name.
-        runs: Number of runs.
-        per_epoch: Milliseconds per epoch, the median of each run.
-        per_run: Seconds per run.
-        epochs: Epochs per run.
-    """
+    """One model: milliseconds per epoch (medians of runs), seconds and epochs per run."""
 
     model: str
     runs: int
@@ -165,14 +154,7 @@ class TimePanel:
     times: tuple[ModelTime, ...]
 
 
-@dataclass(frozen=True)
-class TimeData:
-    """All models on all data sets."""
-
-    panels: tuple[TimePanel, ...]
-
-
-class Time(Target[TimeData]):
+class Time(Target[parts.Panels[TimePanel]]):
     """Fig. "Average running time per epoch (ms) and per run (s)": Pubmed, 64 hidden units."""
 
     name = "time"
@@ -189,16 +171,16 @@ class Time(Target[TimeData]):
             Row(model, model, options=request.leaves_open(model, SIZE)) for model in request.models
         ]
 
-    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> TimeData:
+    def collect(self, request: Request, runs: Runs) -> parts.Panels[TimePanel]:
         """Times as the runs keep them."""
         panels: list[TimePanel] = []
         for dataset in request.datasets:
             found = self.finished(request, dataset, runs)
             if times := tuple(_model_time(row.model, some) for row, some in found):
-                panels.append(TimePanel(short_name(request, dataset), times))
-        return TimeData(tuple(panels))
+                panels.append(TimePanel(parts.short_name(request, dataset), times))
+        return parts.Panels(tuple(panels))
 
-    def draw(self, data: TimeData) -> Figure:
+    def draw(self, data: parts.Panels[TimePanel]) -> Figure:
         """Milliseconds per epoch (left) and seconds per run (right), on logarithmic axes."""
         most = [len(panel.times) for panel in data.panels]
         height = sum(0.26 * count + 0.75 for count in most) + 0.3
@@ -210,10 +192,10 @@ class Time(Target[TimeData]):
             _draw_dots(left, panel, [time.per_epoch for time in panel.times])
             _draw_dots(right, panel, [time.per_run for time in panel.times])
             right.tick_params(labelleft=False)
-            set_panel_title(left, f"{panel.dataset}: time per epoch, ms, logarithmic")
-            set_panel_title(right, f"{panel.dataset}: time per run, s, logarithmic")
+            parts.set_panel_title(left, f"{panel.dataset}: time per epoch, ms, logarithmic")
+            parts.set_panel_title(right, f"{panel.dataset}: time per run, s, logarithmic")
             axes.append(left)
-        add_legend(figure, axes, columns=3)
+        parts.add_legend(figure, axes, columns=3)
         return figure
 
 

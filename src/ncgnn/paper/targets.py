@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from ncgnn.experiments import Record
     from ncgnn.training import ConfigFile, RunConfig
 
+    #: Finished runs by name.
+    Runs = Mapping[str, RunResult]
+
 #: Where each is defined; modules are imported when they are needed.
 _PLACES = {
     "table1": "accuracy:Table1",
@@ -179,7 +182,7 @@ class Target(ABC, Generic[Data]):
         ]
 
     def finished(
-        self, request: Request, dataset: str, runs: Mapping[str, RunResult]
+        self, request: Request, dataset: str, runs: Runs
     ) -> list[tuple[Row, list[RunResult]]]:
         """The rows of a data set with their finished runs; a row without any is left out."""
         found = [
@@ -189,7 +192,7 @@ class Target(ABC, Generic[Data]):
         return [(row, some) for row, some in found if some]
 
     @abstractmethod
-    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> Data:
+    def collect(self, request: Request, runs: Runs) -> Data:
         """Its numbers from the finished runs, with what is missing left out."""
 
     def plain(self, data: Data) -> dict[str, Any]:

@@ -9,25 +9,16 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import gaussian_kde, norm
 
-from ncgnn.paper.figures.parts import (
-    SeparatedFigure,
-    add_legend,
-    count_runs,
-    label_outer,
-    make_panels,
-    set_panel_title,
-    short_name,
-)
+from ncgnn.paper.figures import parts
 from ncgnn.report import BLUE, GREEN, GREY, ORANGE, group_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ncgnn.paper.targets import Request
-    from ncgnn.training import RunResult
+    from ncgnn.paper.targets import Request, Runs
 
 GRID = tuple(round(step / 200, 3) for step in range(201))
 #: The narrowest kernel: runs that agree would otherwise make a needle.
@@ -66,7 +57,7 @@ class AlphaData:
     panels: tuple[AlphaPanel, ...]
 
 
-class Alpha(SeparatedFigure[AlphaData]):
+class Alpha(parts.SeparatedFigure[AlphaData]):
     """Fig. "The kernel density estimates of weights α".
 
     The paper takes the density "across ten runs": here over the seeds of a data set, one α per run
@@ -76,25 +67,25 @@ class Alpha(SeparatedFigure[AlphaData]):
     name = "alpha"
     title = "densities of α in the low- and the high-NC group"
 
-    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> AlphaData:
+    def collect(self, request: Request, runs: Runs) -> AlphaData:
         """α as the runs keep it, and its densities."""
         panels: list[AlphaPanel] = []
         for dataset in request.datasets:
             for _, found in self.finished(request, dataset, runs):
                 columns = zip(*(run.result["alpha"] for run in found), strict=True)
                 groups = tuple(AlphaGroup(tuple(c), kernel_density(c, GRID)) for c in columns)
-                panels.append(AlphaPanel(short_name(request, dataset), groups))
+                panels.append(AlphaPanel(parts.short_name(request, dataset), groups))
         return AlphaData(request.models[0], GRID, tuple(panels))
 
     def draw(self, data: AlphaData) -> Figure:
         """Densities of α over runs, a curve per group; ticks at the bottom are the runs."""
-        figure, axes, columns = make_panels(len(data.panels), (2.7, 1.9))
+        figure, axes, columns = parts.make_panels(len(data.panels), (2.7, 1.9))
         for axis, panel in zip(axes, data.panels, strict=True):
             _draw_panel(axis, data.grid, panel)
         runs = max((len(panel.groups[0].values) for panel in data.panels), default=0)
         density = "density" if runs > 1 else ""
-        label_outer(axes, columns, "α: weight of message passing", density)
-        add_legend(figure, axes, columns=2)
+        parts.label_outer(axes, columns, "α: weight of message passing", density)
+        parts.add_legend(figure, axes, columns=2)
         marks = "Marks below the curves: one per run. " if runs > 1 else ""
         figure.supxlabel(f"{marks}α = 1: messages alone count")
         return figure
@@ -118,7 +109,7 @@ def kernel_density(values: Sequence[float], grid: Sequence[float]) -> tuple[floa
 
 def _draw_panel(axis: Axes, grid: Sequence[float], panel: AlphaPanel) -> None:
     names, runs = group_names(len(panel.groups)), len(panel.groups[0].values)
-    set_panel_title(axis, f"{panel.dataset}, {count_runs(runs)}")
+    parts.set_panel_title(axis, f"{panel.dataset}, {parts.count_runs(runs)}")
     if runs == 1:  # one number has no density
         for place, (name, group) in enumerate(zip(names, panel.groups, strict=True)):
             color, dashes, _, _ = _LOOKS[place % len(_LOOKS)]

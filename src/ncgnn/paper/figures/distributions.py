@@ -9,26 +9,19 @@ import numpy as np
 
 from ncgnn.data import load
 from ncgnn.metrics import node_homophily
+from ncgnn.paper.figures import parts
 from ncgnn.paper.figures.nodes import preset_rule
-from ncgnn.paper.figures.parts import (
-    add_legend,
-    label_outer,
-    make_panels,
-    set_panel_title,
-    short_name,
-)
 from ncgnn.paper.targets import Target
 from ncgnn.report import BLUE, ORANGE, number, show_percent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from ncgnn.paper.targets import Request
-    from ncgnn.training import RunResult
+    from ncgnn.paper.targets import Request, Runs
 
 EDGES = tuple(round(edge / 25, 2) for edge in range(26))
 
@@ -43,15 +36,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class DistributionPanel:
-    """One data set.
-
-    Attributes:
-        dataset: Its name.
-        nodes: Number of nodes.
-        hops: The k of NC.
-        heterophily: Of 1 - NH, closed neighborhood, as in the paper's table.
-        confusion: Of NC.
-    """
+    """One data set: 1 - NH of closed neighborhoods, as in the paper's table, and NC within hops."""
 
     dataset: str
     nodes: int
@@ -76,7 +61,7 @@ class Distributions(Target[DistributionsData]):
     kind = "figure"
     settings = frozenset({"hops"})
 
-    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> DistributionsData:
+    def collect(self, request: Request, runs: Runs) -> DistributionsData:
         """Histograms of the graphs."""
         del runs
         panels: list[DistributionPanel] = []
@@ -84,7 +69,7 @@ class Distributions(Target[DistributionsData]):
             graph, rule = load(dataset, request.data_dir), preset_rule(request, dataset)
             heterophily = _histogram(1 - node_homophily(graph, neighborhood="closed"))
             confusion = _histogram(rule.confusion(graph))
-            name = short_name(request, dataset)
+            name = parts.short_name(request, dataset)
             panels.append(
                 DistributionPanel(name, graph.num_nodes, rule.hops, heterophily, confusion)
             )
@@ -92,18 +77,18 @@ class Distributions(Target[DistributionsData]):
 
     def draw(self, data: DistributionsData) -> Figure:
         """Histograms of 1 - NH and NC, a panel per data set; vertical lines are the means."""
-        figure, axes, columns = make_panels(len(data.panels), (2.7, 1.95))
+        figure, axes, columns = parts.make_panels(len(data.panels), (2.7, 1.95))
         for axis, panel in zip(axes, data.panels, strict=True):
             heterophily, confusion = panel.heterophily, panel.confusion
             _draw_histogram(axis, data.edges, heterophily, "1 − NH, closed", (BLUE, "", "--"))
             _draw_histogram(axis, data.edges, confusion, "NC", (ORANGE, "////", "-."))
             means = f"means {number(heterophily.mean)} and {number(confusion.mean)}"
-            set_panel_title(axis, f"{panel.dataset}, k = {panel.hops}\n{means}")
+            parts.set_panel_title(axis, f"{panel.dataset}, k = {panel.hops}\n{means}")
             axis.set_xlim(0, 1)
             axis.set_ylim(bottom=0)
             show_percent(axis.yaxis)
-        label_outer(axes, columns, "1 − NH or NC", "share of nodes")
-        add_legend(figure, axes, columns=4 if columns > 1 else 2)
+        parts.label_outer(axes, columns, "1 − NH or NC", "share of nodes")
+        parts.add_legend(figure, axes, columns=4 if columns > 1 else 2)
         return figure
 
 

@@ -12,9 +12,9 @@ from matplotlib.lines import Line2D
 
 from ncgnn.errors import InputError
 from ncgnn.nn import Model, model_class
+from ncgnn.paper.figures import parts
 from ncgnn.paper.figures.nodes import evaluated_nodes, evaluated_part, observed_rule, share
 from ncgnn.paper.figures.observation import standard_options
-from ncgnn.paper.figures.parts import set_panel_title, short_name
 from ncgnn.paper.printed import model_title
 from ncgnn.paper.targets import Row, Target
 from ncgnn.report import (
@@ -31,13 +31,11 @@ from ncgnn.report import (
 from ncgnn.training import load_run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     from ncgnn.graph import Graph
-    from ncgnn.paper.targets import Request
+    from ncgnn.paper.targets import Request, Runs
     from ncgnn.training import RunResult
 
 PERPLEXITY = 30.0
@@ -52,13 +50,9 @@ _SHADES = ((1.0, 0.0), (0.55, 0.0), (0.6, 0.4))
 
 @dataclass(frozen=True)
 class EmbeddingPanel:
-    """One model on one data set.
+    """One model on one data set, by NC within ``hops`` (k) and its ``threshold`` (T).
 
     Attributes:
-        dataset: The data set.
-        model: The model.
-        hops: The k of NC.
-        threshold: The T between low and high.
         part: Whose accuracy is stated, ``test`` or ``val``.
         accuracy: Of all evaluated nodes.
         low_accuracy: Of those with low NC; None if there are none.
@@ -83,14 +77,7 @@ class EmbeddingPanel:
     high: tuple[bool, ...]
 
 
-@dataclass(frozen=True)
-class EmbeddingsData:
-    """Panels, data set by data set."""
-
-    panels: tuple[EmbeddingPanel, ...]
-
-
-class Embeddings(Target[EmbeddingsData]):
+class Embeddings(Target[parts.Panels[EmbeddingPanel]]):
     """Fig. "Visualization of embeddings learned by GCN before and after guidance by NC".
 
     GCN is the paper's standard one (64 hidden units, dropout 0.5), and a separated model has the
@@ -121,7 +108,7 @@ class Embeddings(Target[EmbeddingsData]):
             rows.append(Row(model, model, options=options))
         return rows
 
-    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> EmbeddingsData:
+    def collect(self, request: Request, runs: Runs) -> parts.Panels[EmbeddingPanel]:
         """Points on the plane, and the accuracies of the stored models."""
         panels = [
             _panel(request, dataset, run)
@@ -129,9 +116,9 @@ class Embeddings(Target[EmbeddingsData]):
             for _, found in self.finished(request, dataset, runs)
             for run in found
         ]
-        return EmbeddingsData(tuple(panels))
+        return parts.Panels(tuple(panels))
 
-    def draw(self, data: EmbeddingsData) -> Figure:
+    def draw(self, data: parts.Panels[EmbeddingPanel]) -> Figure:
         """Triangles are nodes with high NC, dots those with low NC, colors are classes."""
         datasets = list(dict.fromkeys(panel.dataset for panel in data.panels))
         models = list(dict.fromkeys(panel.model for panel in data.panels))
@@ -160,7 +147,7 @@ def _panel(request: Request, dataset: str, run: RunResult) -> EmbeddingPanel:
     # Four digits are far below a pixel, and files stay small.
     points = plane(hidden[drawn], seed=0).round(4).astype(np.float64)
     return EmbeddingPanel(
-        short_name(request, dataset),
+        parts.short_name(request, dataset),
         run.config.model.name,
         rule.hops,
         rule.threshold,
@@ -221,7 +208,7 @@ def _draw_panel(axis: Axes, panel: EmbeddingPanel) -> None:
     groups = (percent(one) or "–" for one in (panel.low_accuracy, panel.high_accuracy))
     title = f"{model_title(panel.model)} on {panel.dataset}, k = {panel.hops}, "
     title += f"T = {panel.threshold:g}\n{PARTS[panel.part]} accuracy {percent(panel.accuracy)} % "
-    set_panel_title(axis, title + "(low {}, high {})".format(*groups))
+    parts.set_panel_title(axis, title + "(low {}, high {})".format(*groups))
 
 
 def _add_class_legend(figure: Figure, classes: int) -> None:

@@ -13,10 +13,7 @@ from ncgnn.paper.targets import Target
 from ncgnn.report import LOOKS, show_percent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ncgnn.paper.targets import Request
-    from ncgnn.training import RunResult
+    from ncgnn.paper.targets import Request, Runs
 
 CLASSES = (2, 3, 5, 10, 15)
 CONFUSION = tuple(round(step / 100, 2) for step in range(101))
@@ -47,7 +44,7 @@ class Entropy(Target[EntropyData]):
     kind = "figure"
     datasets = ()
 
-    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> EntropyData:
+    def collect(self, request: Request, runs: Runs) -> EntropyData:
         """Eqs. (6) to (14) of the paper, for several numbers of classes."""
         del request, runs
         places = np.array(CONFUSION)

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from ncgnn.errors import InputError
 from ncgnn.metrics import confusion_masks
+from ncgnn.paper.figures import parts
 from ncgnn.paper.figures.nodes import (
     answers,
     evaluated_nodes,
@@ -17,15 +18,6 @@ from ncgnn.paper.figures.nodes import (
     graph_of,
     preset_rule,
     share,
-)
-from ncgnn.paper.figures.parts import (
-    FEW_NODES,
-    add_legend,
-    explain_whiskers,
-    set_panel_title,
-    short_name,
-    spread,
-    whiskers,
 )
 from ncgnn.paper.printed import model_title
 from ncgnn.paper.targets import Target
@@ -38,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from ncgnn.paper.targets import Request, Row
+    from ncgnn.paper.targets import Request, Row, Runs
     from ncgnn.training import RunResult, Spread
 
 #: As many curves can be told apart.
@@ -47,14 +39,13 @@ MOST_MODELS = len(LOOKS)
 
 @dataclass(frozen=True)
 class ModelCurve:
-    """One model; None where no run has evaluated nodes.
+    """Accuracy of one model; None where no run has evaluated nodes.
 
     Attributes:
-        model: Its name.
         runs: Number of runs.
-        low: Accuracy of nodes with low NC.
-        high: Accuracy of nodes with high NC.
-        tenths: Accuracy by tenths of NC, from [0, 0.1) to [0.9, 1].
+        low: Of nodes with low NC.
+        high: Of nodes with high NC.
+        tenths: By tenths of NC, from [0, 0.1) to [0.9, 1].
     """
 
     model: str
@@ -66,12 +57,9 @@ class ModelCurve:
 
 @dataclass(frozen=True)
 class GroupsPanel:
-    """One data set.
+    """One data set, by NC within ``hops`` (k) and its ``threshold`` (T).
 
     Attributes:
-        dataset: Its name.
-        hops: The k of NC.
-        threshold: The T between low and high.
         part: Whose accuracy is shown, ``test`` or ``val``.
         low_nodes: Number of evaluated nodes with low NC, a mean over runs.
         high_nodes: Number of evaluated nodes with high NC.
@@ -89,14 +77,7 @@ class GroupsPanel:
     curves: tuple[ModelCurve, ...]
 
 
-@dataclass(frozen=True)
-class GroupsData:
-    """Several models on all data sets."""
-
-    panels: tuple[GroupsPanel, ...]
-
-
-class Groups(Target[GroupsData]):
+class Groups(Target[parts.Panels[GroupsPanel]]):
     """Fig. "Test accuracies of different models under different NC groups".
 
     NC is that of the true labels, with k and T of NCGCN's preset, or of what stands in its
@@ -117,13 +98,13 @@ class Groups(Target[GroupsData]):
         preset_rule(request, dataset)  # complains before anything is trained
         return super().rows(request, dataset)
 
-    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> GroupsData:
+    def collect(self, request: Request, runs: Runs) -> parts.Panels[GroupsPanel]:
         """Accuracies from the predictions of the stored models."""
         found = {name: self.finished(request, name, runs) for name in request.datasets}
         panels = [_panel(request, dataset, rows) for dataset, rows in found.items() if rows]
-        return GroupsData(tuple(panels))
+        return parts.Panels(tuple(panels))
 
-    def draw(self, data: GroupsData) -> Figure:
+    def draw(self, data: parts.Panels[GroupsPanel]) -> Figure:
         """Accuracy of models by tenths of true NC (left of each pair), and of low and high NC."""
         models = list(dict.fromkeys(c.model for panel in data.panels for c in panel.curves))
         looks = dict(zip(models, LOOKS, strict=False))
@@ -142,12 +123,11 @@ class Groups(Target[GroupsData]):
             axes.append(curves)
             if place + columns >= count:
                 curves.set_xlabel("NC of the true labels")
-        add_legend(figure, axes, columns=2 + columns)
+        parts.add_legend(figure, axes, columns=2 + columns)
         spreads = [s for panel in data.panels for c in panel.curves for s in (c.low, c.high)]
-        figure.supxlabel(
-            f"{explain_whiskers(spreads)}Where fewer than {FEW_NODES} nodes are evaluated, "
-            "nothing is drawn"
-        )
+        words = parts.explain_whiskers(spreads)
+        few = f"Where fewer than {parts.FEW_NODES} nodes are evaluated, nothing is drawn"
+        figure.supxlabel(words + few)
         return figure
 
 
@@ -162,11 +142,11 @@ def _panel(
         _curve(row.model, [answers(run, request.data_dir) for run in runs], high, tenth)
         for row, runs in found
     )
-    parts = [evaluated_nodes(run) for run in everything]
-    counts = np.mean([np.bincount(tenth[part], minlength=10) for part in parts], axis=0)
-    confused = float(np.mean([np.count_nonzero(high[part]) for part in parts]))
+    evaluated = [evaluated_nodes(run) for run in everything]
+    counts = np.mean([np.bincount(tenth[nodes], minlength=10) for nodes in evaluated], axis=0)
+    confused = float(np.mean([np.count_nonzero(high[nodes]) for nodes in evaluated]))
     return GroupsPanel(
-        short_name(request, dataset),
+        parts.short_name(request, dataset),
         rule.hops,
         rule.threshold,
         evaluated_part(everything),
@@ -184,7 +164,7 @@ def _curve(
     tenth: NDArray[np.int64],
 ) -> ModelCurve:
     def within(members: NDArray[np.bool_]) -> Spread | None:
-        return spread(share(right[members[nodes]]) for nodes, right in found)
+        return parts.spread(share(right[members[nodes]]) for nodes, right in found)
 
     tenths = tuple(within(tenth == number) for number in range(10))
     return ModelCurve(model, len(found), within(~high), within(high), tenths)
@@ -193,7 +173,7 @@ def _curve(
 def _draw_tenths(axis: Axes, panel: GroupsPanel, looks: Mapping[str, Any]) -> None:
     middle = np.arange(10) / 10 + 0.05
     # Of a handful of nodes accuracy is chance.
-    enough = np.array(panel.tenth_nodes) >= FEW_NODES
+    enough = np.array(panel.tenth_nodes) >= parts.FEW_NODES
     for curve in panel.curves:
         color, dashes, marker = looks[curve.model]
         mean = np.array([np.nan if s is None else s.mean for s in curve.tenths])
@@ -212,7 +192,7 @@ def _draw_tenths(axis: Axes, panel: GroupsPanel, looks: Mapping[str, Any]) -> No
     axis.set_xlim(0, 1)
     axis.set_ylabel(f"{PARTS[panel.part]} accuracy")
     show_percent(axis.yaxis)
-    set_panel_title(axis, f"{panel.dataset}, k = {panel.hops}, T = {panel.threshold:g}")
+    parts.set_panel_title(axis, f"{panel.dataset}, k = {panel.hops}, T = {panel.threshold:g}")
 
 
 def _draw_groups(axis: Axes, panel: GroupsPanel, looks: Mapping[str, Any]) -> None:
@@ -221,12 +201,12 @@ def _draw_groups(axis: Axes, panel: GroupsPanel, looks: Mapping[str, Any]) -> No
     for curve, offset in zip(panel.curves, offsets, strict=True):
         color, _, marker = looks[curve.model]
         for place, value in enumerate((curve.low, curve.high)):
-            if value is not None and counts[place] >= FEW_NODES:
+            if value is not None and counts[place] >= parts.FEW_NODES:
                 look: dict[str, Any] = {"color": color, "marker": marker, "markersize": 4.5}
-                error = None if value.std is None else whiskers([value])
+                error = None if value.std is None else parts.whiskers([value])
                 axis.errorbar([place + offset], [value.mean], error, capsize=2, lw=1, **look)
     for place, count in enumerate(counts):
-        if count < FEW_NODES:
+        if count < parts.FEW_NODES:
             look = {"ha": "center", "va": "center", "fontsize": 7.5, "color": GREY}
             axis.text(place, 0.5, "few\nnodes", transform=axis.get_xaxis_transform(), **look)
     axis.axvline(0.5, color="#cccccc", linewidth=0.8)

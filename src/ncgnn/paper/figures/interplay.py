@@ -8,26 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from ncgnn.paper.figures.parts import (
-    SeparatedFigure,
-    add_legend,
-    count_runs,
-    label_outer,
-    make_panels,
-    set_panel_title,
-    short_name,
-)
+from ncgnn.paper.figures import parts
 from ncgnn.report import BLUE, GREEN, VERMILION, show_percent, twin
 from ncgnn.training import RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from ncgnn.paper.targets import Request
+    from ncgnn.paper.targets import Request, Runs
     from ncgnn.training import RunResult
 
 
@@ -44,12 +36,10 @@ class InterplayPanel:
     """One data set, over the epochs that all its runs reached.
 
     Attributes:
-        dataset: Its name.
         hops: The k of NC.
         runs: Number of runs.
         true_nc: Mean NC of the true labels.
         estimated_nc: Mean NC of the pseudo-labels in force.
-        val_accuracy: Validation accuracy.
         test_accuracy: Test accuracy of the best epoch so far; None without test nodes. Runs look
             at test nodes in no other epochs.
     """
@@ -63,41 +53,33 @@ class InterplayPanel:
     test_accuracy: Curve | None
 
 
-@dataclass(frozen=True)
-class InterplayData:
-    """One model on all data sets."""
-
-    model: str
-    panels: tuple[InterplayPanel, ...]
-
-
-class Interplay(SeparatedFigure[InterplayData]):
+class Interplay(parts.SeparatedFigure[parts.ModelPanels[InterplayPanel]]):
     """Fig. "Illustration of interplay between metric estimation and model inference"."""
 
     name = "interplay"
     title = "estimated NC and accuracy over the epochs"
 
-    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> InterplayData:
+    def collect(self, request: Request, runs: Runs) -> parts.ModelPanels[InterplayPanel]:
         """Curves from the records of the epochs."""
         panels = [
-            _panel(short_name(request, dataset), found)
+            _panel(parts.short_name(request, dataset), found)
             for dataset in request.datasets
             for _, found in self.finished(request, dataset, runs)
         ]
-        return InterplayData(request.models[0], tuple(panels))
+        return parts.ModelPanels(request.models[0], tuple(panels))
 
-    def draw(self, data: InterplayData) -> Figure:
+    def draw(self, data: parts.ModelPanels[InterplayPanel]) -> Figure:
         """Mean NC (left scales) and accuracy (right scales) over the epochs, with deviations."""
-        figure, axes, columns = make_panels(len(data.panels), (2.9, 2.1), above=0.55)
+        figure, axes, columns = parts.make_panels(len(data.panels), (2.9, 2.1), above=0.55)
         others = [twin(axis) for axis in axes]
         for place, (axis, other, panel) in enumerate(zip(axes, others, data.panels, strict=True)):
             _draw_panel(axis, other, panel)
             if place % columns == columns - 1 or place == len(axes) - 1:
                 other.set_ylabel("accuracy")
-        label_outer(axes, columns, "epoch", "mean NC")
+        parts.label_outer(axes, columns, "epoch", "mean NC")
         for axis in axes:
             axis.yaxis.label.set_color(BLUE)
-        add_legend(figure, [*axes, *others], columns=2 if columns < 3 else 4)
+        parts.add_legend(figure, [*axes, *others], columns=2 if columns < 3 else 4)
         return figure
 
 
@@ -146,7 +128,9 @@ def _draw_panel(axis: Axes, other: Axes, panel: InterplayPanel) -> None:
     axis.set_ylim(bottom=0)
     axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axis.margins(x=0.02)
-    set_panel_title(axis, f"{panel.dataset}, k = {panel.hops}, {count_runs(panel.runs)}")
+    parts.set_panel_title(
+        axis, f"{panel.dataset}, k = {panel.hops}, {parts.count_runs(panel.runs)}"
+    )
 
 
 def _draw_band(axis: Axes, curve: Curve, label: str, look: tuple[str, str, float]) -> None:

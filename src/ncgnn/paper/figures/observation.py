@@ -8,32 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncgnn.metrics import node_homophily
+from ncgnn.paper.figures import parts
 from ncgnn.paper.figures.nodes import answers, evaluated_part, graph_of, observed_rule, share
-from ncgnn.paper.figures.parts import (
-    FEW_NODES,
-    add_legend,
-    explain_whiskers,
-    label_outer,
-    make_panels,
-    one_row,
-    set_panel_title,
-    short_name,
-    spread,
-    whiskers,
-)
 from ncgnn.paper.printed import model_title
 from ncgnn.paper.targets import Target
 from ncgnn.report import BLUE, GREY, ORANGE, PARTS, show_percent
 from ncgnn.training import Spread, deciles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from ncgnn.paper.targets import Request, Row
+    from ncgnn.paper.targets import Request, Row, Runs
     from ncgnn.training import RunResult
 
 #: The paper's "standard GCN" in its observations.
@@ -65,12 +54,9 @@ class Tenth:
 
 @dataclass(frozen=True)
 class ObservationPanel:
-    """One data set.
+    """One data set, by NC within ``hops`` (k) and its ``threshold`` (T).
 
     Attributes:
-        dataset: Its name.
-        hops: The k of NC.
-        threshold: The T between low and high.
         part: Whose accuracy is shown, ``test`` or ``val``.
         runs: Number of runs.
         accuracy: Of all evaluated nodes.
@@ -87,15 +73,7 @@ class ObservationPanel:
     tenths: tuple[Tenth, ...]
 
 
-@dataclass(frozen=True)
-class ObservationData:
-    """One model on all data sets."""
-
-    model: str
-    panels: tuple[ObservationPanel, ...]
-
-
-class Observation(Target[ObservationData]):
+class Observation(Target[parts.ModelPanels[ObservationPanel]]):
     """Fig. "Observational experiment on Coauthor CS" and the one with its further data sets.
 
     The paper's text divides nodes by deciles of NH and then speaks of groups "with NH of 0.0, 0.1,
@@ -111,26 +89,28 @@ class Observation(Target[ObservationData]):
 
     def rows(self, request: Request, dataset: str) -> list[Row]:
         """The one model, with the paper's standard options."""
-        row = one_row(self.name, request)
+        row = parts.one_row(self.name, request)
         return [replace(row, options=standard_options(request, row.model))]
 
-    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> ObservationData:
+    def collect(self, request: Request, runs: Runs) -> parts.ModelPanels[ObservationPanel]:
         """Accuracies from the predictions of the stored models."""
         panels = [
             _panel(request, dataset, found)
             for dataset in request.datasets
             for _, found in self.finished(request, dataset, runs)
         ]
-        return ObservationData(request.models[0], tuple(panels))
+        return parts.ModelPanels(request.models[0], tuple(panels))
 
-    def draw(self, data: ObservationData) -> Figure:
+    def draw(self, data: parts.ModelPanels[ObservationPanel]) -> Figure:
         """Accuracy by tenths of NH (lines), and how many nodes of each tenth have high NC."""
-        figure, axes, columns = make_panels(len(data.panels), (2.7, 2.2), above=0.5)
+        figure, axes, columns = parts.make_panels(len(data.panels), (2.7, 2.2), above=0.5)
         for axis, panel in zip(axes, data.panels, strict=True):
             _draw_panel(axis, panel, model_title(data.model))
-        label_outer(axes, columns, "node homophily NH", "accuracy, share of nodes")
-        add_legend(figure, axes, columns=2 if columns == 1 else 3)
-        words = explain_whiskers(tenth.accuracy for panel in data.panels for tenth in panel.tenths)
+        parts.label_outer(axes, columns, "node homophily NH", "accuracy, share of nodes")
+        parts.add_legend(figure, axes, columns=2 if columns == 1 else 3)
+        words = parts.explain_whiskers(
+            tenth.accuracy for panel in data.panels for tenth in panel.tenths
+        )
         figure.supxlabel(f"{words}Bars: evaluated nodes of each tenth of NH by NC")
         return figure
 
@@ -142,13 +122,13 @@ def _panel(request: Request, dataset: str, runs: Sequence[RunResult]) -> Observa
     tenths: list[Tenth] = []
     for place in range(10):
         within = [(nodes, right, tenth[nodes] == place) for nodes, right in found]
-        accuracy = spread(share(right[some]) for _, right, some in within)
-        confused = spread(share(high[nodes[some]]) for nodes, _, some in within)
+        accuracy = parts.spread(share(right[some]) for _, right, some in within)
+        confused = parts.spread(share(high[nodes[some]]) for nodes, _, some in within)
         count = float(np.mean([np.count_nonzero(some) for _, _, some in within]))
         tenths.append(Tenth(count, accuracy, None if confused is None else confused.mean))
     part = evaluated_part(runs)
     return ObservationPanel(
-        short_name(request, dataset),
+        parts.short_name(request, dataset),
         rule.hops,
         rule.threshold,
         part,
@@ -169,7 +149,7 @@ def _draw_panel(axis: Axes, panel: ObservationPanel, model: str) -> None:
     _draw_accuracy(axis, panel, middle, f"{model}, {PARTS[panel.part]} accuracy")
     label = f"{model}, all {PARTS[panel.part]} nodes"
     axis.axhline(panel.accuracy.mean, color=GREY, linestyle="--", linewidth=1.1, label=label)
-    set_panel_title(axis, f"{panel.dataset}, k = {panel.hops}, T = {panel.threshold:g}")
+    parts.set_panel_title(axis, f"{panel.dataset}, k = {panel.hops}, T = {panel.threshold:g}")
     axis.set_xlim(0, 1)
     axis.set_ylim(0, 1.02)
     show_percent(axis.yaxis)
@@ -184,8 +164,10 @@ def _draw_accuracy(
     look: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 5, "clip_on": False}
     axis.plot(middle[known], mean[known], linewidth=1.6, zorder=4, label=label, **look)
     whisker: dict[str, Any] = {"ecolor": BLUE, "elinewidth": 0.9, "capsize": 2, "zorder": 3}
-    axis.errorbar(middle, mean, whiskers(spreads), fmt="none", **whisker)
-    few = known & np.array([tenth.nodes < FEW_NODES for tenth in panel.tenths])
+    axis.errorbar(middle, mean, parts.whiskers(spreads), fmt="none", **whisker)
+    few = known & np.array([tenth.nodes < parts.FEW_NODES for tenth in panel.tenths])
     if few.any():
         look |= {"linestyle": "none", "markerfacecolor": "white"}
-        axis.plot(middle[few], mean[few], zorder=5, label=f"fewer than {FEW_NODES} nodes", **look)
+        axis.plot(
+            middle[few], mean[few], zorder=5, label=f"fewer than {parts.FEW_NODES} nodes", **look
+        )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -23,6 +24,22 @@ if TYPE_CHECKING:
 
 #: Fewer evaluated nodes than these say little.
 FEW_NODES = 5
+Panel = TypeVar("Panel")
+
+
+@dataclass(frozen=True)
+class Panels(Generic[Panel]):
+    """The numbers of a figure, one panel per data set."""
+
+    panels: tuple[Panel, ...]
+
+
+@dataclass(frozen=True)
+class ModelPanels(Generic[Panel]):
+    """The numbers of a figure of one model, one panel per data set."""
+
+    model: str
+    panels: tuple[Panel, ...]
 
 
 class SeparatedFigure(Target[Data]):

@@ -5,28 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.paper.figures.parts import (
-    SeparatedFigure,
-    add_legend,
-    label_outer,
-    make_panels,
-    set_panel_title,
-    short_name,
-    spread,
-    whiskers,
-)
+from ncgnn.paper.figures import parts
 from ncgnn.paper.printed import model_title
 from ncgnn.paper.targets import Row
 from ncgnn.report import LOOKS, show_percent
 from ncgnn.training import has_preset, preset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ncgnn.paper.targets import Request
+    from ncgnn.paper.targets import Request, Runs
     from ncgnn.training import RunResult, Spread
 
 HOPS = (1, 2, 3)
@@ -37,14 +28,7 @@ _SHIFT = 0.008
 
 @dataclass(frozen=True)
 class Point:
-    """One pair of k and T; accuracies are None where no run is finished.
-
-    Attributes:
-        threshold: T.
-        runs: Number of runs.
-        test: Test accuracy.
-        val: Validation accuracy.
-    """
+    """One pair of k and T: the number of runs, and their accuracies, None where there are none."""
 
     threshold: float
     runs: int
@@ -62,14 +46,7 @@ class HopCurve:
 
 @dataclass(frozen=True)
 class SensitivityPanel:
-    """One data set.
-
-    Attributes:
-        dataset: Its name.
-        preset_hops: The k that the paper found best; None where it says nothing.
-        preset_threshold: The T that it found best; None likewise.
-        curves: One per k.
-    """
+    """One data set, with the k and T that the paper found best, if any; one curve per k."""
 
     dataset: str
     preset_hops: int | None
@@ -77,15 +54,7 @@ class SensitivityPanel:
     curves: tuple[HopCurve, ...]
 
 
-@dataclass(frozen=True)
-class SensitivityData:
-    """One model on all data sets."""
-
-    model: str
-    panels: tuple[SensitivityPanel, ...]
-
-
-class Sensitivity(SeparatedFigure[SensitivityData]):
+class Sensitivity(parts.SeparatedFigure[parts.ModelPanels[SensitivityPanel]]):
     """Fig. "Sensitivity of NCGCN with respect to k hops of NC and the threshold T".
 
     All other parameters are those of the preset or of a file in its place.
@@ -103,24 +72,25 @@ class Sensitivity(SeparatedFigure[SensitivityData]):
             for t in THRESHOLDS
         ]
 
-    def collect(self, request: Request, runs: Mapping[str, RunResult]) -> SensitivityData:
+    def collect(self, request: Request, runs: Runs) -> parts.ModelPanels[SensitivityPanel]:
         """Accuracies over seeds."""
-        panels: list[SensitivityPanel] = []
+        (model,), panels = request.models, list[SensitivityPanel]()
         for dataset in request.datasets:
-            rows = self.finished(request, dataset, runs)
-            found = {row.name: some for row, some in rows}
+            found = {row.name: some for row, some in self.finished(request, dataset, runs)}
             curves = [
                 HopCurve(hops, tuple(_point(t, found.get(_name(hops, t), [])) for t in THRESHOLDS))
                 for hops in HOPS
             ]
             if found:
                 best = best_pair(request.models[0], dataset)
-                panels.append(SensitivityPanel(short_name(request, dataset), *best, tuple(curves)))
-        return SensitivityData(request.models[0], tuple(panels))
+                panels.append(
+                    SensitivityPanel(parts.short_name(request, dataset), *best, tuple(curves))
+                )
+        return parts.ModelPanels(model, tuple(panels))
 
-    def draw(self, data: SensitivityData) -> Figure:
+    def draw(self, data: parts.ModelPanels[SensitivityPanel]) -> Figure:
         """Test accuracy against T, a curve per k, side by side where they would hide each other."""
-        figure, axes, columns = make_panels(len(data.panels), (2.7, 2.1))
+        figure, axes, columns = parts.make_panels(len(data.panels), (2.7, 2.1))
         for axis, panel in zip(axes, data.panels, strict=True):
             middle = (len(panel.curves) - 1) / 2
             for place, (curve, look) in enumerate(zip(panel.curves, LOOKS, strict=False)):
@@ -130,9 +100,11 @@ class Sensitivity(SeparatedFigure[SensitivityData]):
             axis.set_xticks([point.threshold for point in panel.curves[0].points])
             axis.margins(x=0.06)
             show_percent(axis.yaxis)
-            set_panel_title(axis, panel.dataset)
-        label_outer(axes, columns, "threshold T", f"test accuracy of {model_title(data.model)}")
-        add_legend(figure, axes, columns=4 if columns > 1 else 2)
+            parts.set_panel_title(axis, panel.dataset)
+        parts.label_outer(
+            axes, columns, "threshold T", f"test accuracy of {model_title(data.model)}"
+        )
+        parts.add_legend(figure, axes, columns=4 if columns > 1 else 2)
         return figure
 
 
@@ -153,7 +125,8 @@ def _name(hops: int, threshold: float) -> str:
 def _point(threshold: float, runs: Sequence[RunResult]) -> Point:
     scores = [run.result["scores"] for run in runs]
     test, val = (
-        spread(one.get(part, {}).get("accuracy") for one in scores) for part in ("test", "val")
+        parts.spread(one.get(part, {}).get("accuracy") for one in scores)
+        for part in ("test", "val")
     )
     return Point(threshold, len(runs), test, val)
 
@@ -164,7 +137,7 @@ def _draw_curve(axis: Axes, curve: HopCurve, look: tuple[str, Any, str], shift: 
     if not known:
         return
     places, spreads = zip(*known, strict=True)
-    error = None if any(one.std is None for one in spreads) else whiskers(spreads)
+    error = None if any(one.std is None for one in spreads) else parts.whiskers(spreads)
     style: dict[str, Any] = {"linestyle": dashes, "marker": marker, "markersize": 4.5}
     style |= {"color": color, "linewidth": 1.4, "elinewidth": 0.8, "capsize": 2}
     label = f"k = {curve.hops}{'' if error is None else ' ± std'}"

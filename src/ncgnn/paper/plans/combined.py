@@ -1,19 +1,18 @@
 """Separated learning at its best: searched by validation, beside the best printed numbers.
 
-For every graph and family of splits a search chooses how nodes are separated on the tuned classic
-backbone (:data:`SPACE`; width, depth and rates are those of the backbone's authors, but for
-:data:`MORE_SPACE` and :data:`NARROWER`); models with no trials in :data:`PLAN` keep their preset
-and are judged by one run. The model with the best validation accuracy is trained with the seeds
-that count. On ``paper`` splits all are corrected for class shares. The backbone without groups, as
-its authors tuned it, is trained beside it and never chosen; where a narrower model was chosen, it
-is not.
+For every graph and family of splits (:data:`CASES`) a search chooses how nodes are separated on the
+tuned classic backbone; width, depth and rates are those of the backbone's authors unless a case
+says otherwise. Models without trials keep their preset and are judged by one run. The model with
+the best validation accuracy is trained with the seeds that count. On ``paper`` splits all are
+corrected for class shares. The backbone without groups, as its authors tuned it, is trained beside
+it and never chosen; where a narrower model was chosen, it is not.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -35,77 +34,18 @@ from ncgnn.paper.plans.store import (
 from ncgnn.paper.printed import printed, printed_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from ncgnn.report import Table
     from ncgnn.training import RunConfig
 
-FILTERED = ("chameleon-filtered", "squirrel-filtered")
 _GCN, _SAGE = "nctuned-gcn", "nctuned-sage"
-#: Trials by model, for every family of splits and graph; none: the preset as it is.
-PLAN: dict[str, dict[str, dict[str, int]]] = {
-    "published": {
-        # GraphSAGE was two and four points behind on validation in first searches.
-        "chameleon-filtered": {_GCN: 80},
-        "squirrel-filtered": {_GCN: 30},
-    },
-    "uniform": {
-        # Of the two backbones, the better one by what its authors print.
-        "photo": {_SAGE: 6},
-        **{graph: {_GCN: 2, _SAGE: 2} for graph in ("coauthor-physics", "coauthor-cs")},
-        "computers": {_GCN: 1, _SAGE: 1},
-    },
-    "paper": {
-        **{graph: {_GCN: 8, _SAGE: 8, "ncgcn": 0, "ncsage": 0} for graph in FILTERED},
-        "actor": {"ncgcn": 0, "ncsage": 0},
-        "pubmed": {"ncgcn": 0, "ncsage": 0},
-        "photo": {_GCN: 1, _SAGE: 2, "ncgcn": 0, "ncsage": 0},
-        "coauthor-physics": {_GCN: 1, _SAGE: 1},
-    },
-}
-#: Seeds of the search, and how many count, from 0 on. A published mask is a seed; the uniform split
-#: is one, and its seeds are first weights.
-SEEDS: dict[str, tuple[tuple[int, ...], int]] = {
-    "paper": ((100,), 3),
-    "published": ((0, 1), 10),
-    "uniform": ((0,), 3),
-}
-#: Where a run takes a minute at most, as many seeds count as in the paper.
-MORE_COUNTED = {("paper", graph): 10 for graph in (*FILTERED, "actor")}
-#: Where a run takes seconds, more seeds make a trial, and rates, width and depth are searched too.
-MORE_SEEDS = {
-    ("published", "chameleon-filtered"): tuple(range(10)),
-    ("published", "squirrel-filtered"): (0, 1, 2),
-}
-_MORE: dict[str, list[Any]] = {
-    "training.learning_rate": [0.001, 0.003, 0.01],
-    "training.weight_decay": [5e-4, 1e-3, 5e-3, 2e-2],
-    "training.averaging": [0.0, 0.9, 0.99],
-    "model.hidden": [64, 128, 256],
-    "model.layers": [2, 3, 4],
-    "model.dropout": [0.2, 0.5, 0.7],
-    "model.norm": ["none", "layer", "batch"],
-    "model.residual": [False, True],
-    "model.raw": [False],
-}
-MORE_SPACE = {("published", graph): _MORE for graph in FILTERED}
-FIXED: dict[str, dict[str, Any]] = {
-    "paper": {"training.class_shares": "val"},
-    "published": {},
-    "uniform": {},
-}
-#: Width where that of the backbone's authors makes a run of an hour; the backbone without groups is
-#: not trained beside it there.
-NARROWER = dict.fromkeys([("computers", _GCN), ("coauthor-cs", _GCN), ("coauthor-cs", _SAGE)], 128)
-#: Epochs without a better validation accuracy after which the separated tuned models stop; their
-#: preset, as that of the backbone, never stops early.
-PATIENCE = {
-    "chameleon-filtered": 80,
-    "squirrel-filtered": 60,
-    "photo": 250,
-    **dict.fromkeys(("computers", "coauthor-cs", "coauthor-physics"), 150),
-}
+#: The same backbone without groups.
+BESIDE = {_GCN: "tuned-gcn", _SAGE: "tuned-sage"}
+#: What differs from presets in every run of a family of splits.
+FIXED: dict[str, dict[str, Any]] = {"paper": {"training.class_shares": "val"}}
+#: An empty list keeps the preset's value.
 SPACE: dict[str, list[Any]] = {
     "training.learning_rate": [],
     "training.weight_decay": [],
@@ -121,9 +61,89 @@ SPACE: dict[str, list[Any]] = {
     "model.hops": [],
     "model.threshold": [0.3, 0.5, 0.7],
 }
-#: The same backbone without groups.
-BESIDE = {_GCN: "tuned-gcn", _SAGE: "tuned-sage"}
+#: Where a run takes seconds, rates, width and depth are searched too.
+WIDE_SPACE: dict[str, list[Any]] = SPACE | {
+    "training.learning_rate": [0.001, 0.003, 0.01],
+    "training.weight_decay": [5e-4, 1e-3, 5e-3, 2e-2],
+    "training.averaging": [0.0, 0.9, 0.99],
+    "model.hidden": [64, 128, 256],
+    "model.layers": [2, 3, 4],
+    "model.dropout": [0.2, 0.5, 0.7],
+    "model.norm": ["none", "layer", "batch"],
+    "model.residual": [False, True],
+    "model.raw": [False],
+}
 CHOICES = "combined-choices.json"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A graph with a family of splits, and what is planned there.
+
+    Attributes:
+        trials: By model; with none its preset is taken as it is.
+        search_seeds: Those by which a choice is made. A published mask is a seed; the uniform split
+            is one, and its seeds are first weights.
+        counted: How many seeds count, from 0 on.
+        patience: Epochs without a better validation accuracy after which the separated tuned models
+            stop; their preset, as that of the backbone, never stops early.
+        widths: By model, where that of the backbone's authors makes a run of an hour; the backbone
+            without groups is not trained beside it there.
+        space: What is searched.
+    """
+
+    split: str
+    dataset: str
+    trials: dict[str, int]
+    search_seeds: tuple[int, ...]
+    counted: int
+    patience: int = 0
+    widths: dict[str, int] = field(default_factory=dict[str, int])
+    space: dict[str, list[Any]] = field(default_factory=lambda: SPACE)
+
+    def settings(self, model: str) -> dict[str, Any]:
+        """What differs from a model's preset in every run."""
+        fixed = FIXED.get(self.split, {})
+        if model not in BESIDE:
+            return fixed
+        width = {"model.hidden": self.widths[model]} if model in self.widths else {}
+        return fixed | {"training.patience": self.patience} | width
+
+    def configs(
+        self, model: str, parameters: Mapping[str, Any], seeds: Iterable[int] | None = None
+    ) -> list[RunConfig]:
+        """Runs of a model with some parameters, by default with the seeds that count."""
+        chosen = range(self.counted) if seeds is None else seeds
+        settings = self.settings(model) | dict(parameters)
+        return configs_for(self.dataset, model, self.split, chosen, settings)
+
+    def search_key(self, model: str) -> str:
+        """A hash of all that makes a choice: another search is another choice."""
+        trials = self.trials[model]
+        (first, *_) = self.configs(model, {}, self.search_seeds)
+        about = [trials, first.model_dump(mode="json"), self.search_seeds, self.counted]
+        about += [self.space] if trials else []
+        return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:10]
+
+
+_OURS = {"ncgcn": 0, "ncsage": 0}
+CASES = (
+    # GraphSAGE was two and four points behind on validation in first searches.
+    Case("published", "chameleon-filtered", {_GCN: 80}, tuple(range(10)), 10, 80, space=WIDE_SPACE),
+    Case("published", "squirrel-filtered", {_GCN: 30}, (0, 1, 2), 10, 60, space=WIDE_SPACE),
+    # Of the two backbones, the better one by what its authors print.
+    Case("uniform", "photo", {_SAGE: 6}, (0,), 3, 250),
+    Case("uniform", "coauthor-physics", {_GCN: 2, _SAGE: 2}, (0,), 3, 150),
+    Case("uniform", "coauthor-cs", {_GCN: 2, _SAGE: 2}, (0,), 3, 150, {_GCN: 128, _SAGE: 128}),
+    Case("uniform", "computers", {_GCN: 1, _SAGE: 1}, (0,), 3, 150, {_GCN: 128}),
+    # Where a run takes a minute at most, as many seeds count as in the paper.
+    Case("paper", "chameleon-filtered", {_GCN: 8, _SAGE: 8, **_OURS}, (100,), 10, 80),
+    Case("paper", "squirrel-filtered", {_GCN: 8, _SAGE: 8, **_OURS}, (100,), 10, 60),
+    Case("paper", "actor", _OURS, (100,), 10),
+    Case("paper", "pubmed", _OURS, (100,), 3),
+    Case("paper", "photo", {_GCN: 1, _SAGE: 2, **_OURS}, (100,), 3, 250),
+    Case("paper", "coauthor-physics", {_GCN: 1, _SAGE: 1}, (100,), 3, 150),
+)
 
 
 @dataclass(frozen=True)
@@ -131,13 +151,10 @@ class Choice:
     """What a search found best for a model.
 
     Attributes:
-        split: Family of splits.
-        dataset: The graph.
-        model: The model.
         value: Mean validation accuracy over the seeds of the search.
         trials: Number of trials; 0 where there was no search.
         parameters: The values that were chosen, by ``section.option``.
-        search: What was searched, as :func:`search_key` has it.
+        search: What was searched, as :meth:`Case.search_key` has it.
         seen: Share of the test nodes of the seeds that count which the search trained or validated.
     """
 
@@ -149,10 +166,6 @@ class Choice:
     parameters: dict[str, Any]
     search: str
     seen: float | None
-
-    def configs(self) -> list[RunConfig]:
-        """The runs that count."""
-        return configs_of(self.model, self.dataset, self.split, self.parameters)
 
 
 class Combined(Plan):
@@ -171,20 +184,23 @@ class Combined(Plan):
     def train(self, store: Store, datasets: Sequence[str] | None = None) -> None:
         """Search what has no choice yet, and train what was chosen."""
         place = store.folder / CHOICES
-        for split, graphs in PLAN.items():
-            for dataset in (g for g in graphs if datasets is None or g in datasets):
-                for model in graphs[dataset]:
-                    known = [(c.split, c.dataset, c.model, c.search) for c in read_choices(place)]
-                    if (split, dataset, model, search_key(split, dataset, model)) not in known:
-                        add_choice(make_choice(split, dataset, model, store), place)
-                best = best_choice(split, dataset, read_choices(place))
-                if best is not None:
-                    store.train((*best.configs(), *backbone_configs(best)), "combined", "accuracy")
+        for case in (c for c in CASES if datasets is None or c.dataset in datasets):
+            for model in case.trials:
+                if model not in find_choices(case, read_choices(place)):
+                    add_choice(make_choice(case, model, store), place)
+            best = best_choice(case, read_choices(place))
+            if best is not None:
+                store.train((*counted_runs(case, best), *beside_runs(case, best)), *_FILES)
 
     def tables(self, store: Store) -> list[Table]:
         """One table per family of splits that has something to show."""
-        kept, choices = store.kept("accuracy", "combined"), read_choices(store.folder / CHOICES)
-        return [table for split in PLAN if (table := _family_table(split, kept, choices))]
+        kept, choices = store.kept(*_FILES[::-1]), read_choices(store.folder / CHOICES)
+        families = dict.fromkeys(case.split for case in CASES)
+        return [table for split in families if (table := _family_table(split, kept, choices))]
+
+
+#: Where runs are kept: new ones in the first.
+_FILES = ("combined", "accuracy")
 
 
 def read_choices(place: Path) -> list[Choice]:
@@ -200,97 +216,63 @@ def add_choice(choice: Choice, place: Path) -> None:
         write_text(place, json.dumps([vars(one) for one in (*others, choice)], indent=1) + "\n")
 
 
-def make_choice(split: str, dataset: str, model: str, store: Store) -> Choice:
+def find_choices(case: Case, choices: Iterable[Choice]) -> dict[str, Choice]:
+    """The choices that were made as a case plans them, by model."""
+    return {
+        one.model: one
+        for one in choices
+        if (one.split, one.dataset) == (case.split, case.dataset)
+        and one.model in case.trials
+        and one.search == case.search_key(one.model)
+    }
+
+
+def best_choice(case: Case, choices: Iterable[Choice]) -> Choice | None:
+    """The best choice by validation; None until every planned model has one."""
+    there = find_choices(case, choices)
+    return max(there.values(), key=lambda c: c.value) if len(there) == len(case.trials) else None
+
+
+def make_choice(case: Case, model: str, store: Store) -> Choice:
     """Search, or judge the preset by its runs with the seeds of the search."""
-    seeds, trials = search_seeds(split, dataset), PLAN[split][dataset][model]
+    dataset, seeds, trials = case.dataset, case.search_seeds, case.trials[model]
     if trials:
         if store.search is None:
             raise InputError(f"{model} on {dataset} was not searched yet; leave --no-train out.")
         found = store.search(
             dataset,
             model,
-            split=split,
+            split=case.split,
             trials=trials,
             seeds=seeds,
             evaluate_seeds=0,
-            settings=fixed_settings(split, dataset, model),
-            search=space_of(split, dataset),
+            settings=case.settings(model),
+            search=case.space,
         )
         value, parameters, first = found.value, found.parameters, found.config
     else:
-        tried = configs_of(model, dataset, split, {}, seeds)
-        store.train(tried, "combined", "accuracy")
-        records = pick(tried, store.kept("accuracy", "combined"))
+        tried = case.configs(model, {}, seeds)
+        store.train(tried, *_FILES)
+        records = pick(tried, store.kept(*_FILES[::-1]))
         if len(records) < len(tried):
             raise InputError(f"{model} on {dataset} could not be trained; add --retry-failed.")
         value = fmean(record.result["scores"]["val"]["accuracy"] for record in records)
         parameters, first = {}, tried[0]
-    counting = tuple(range(count_seeds(split, dataset)))
-    seen = seen_share(load(dataset, store.data_dir), first.data, seeds, counting)
-    key = search_key(split, dataset, model)
-    return Choice(split, dataset, model, value, trials, parameters, key, seen)
+    counted = tuple(range(case.counted))
+    seen = seen_share(load(dataset, store.data_dir), first.data, seeds, counted)
+    key = case.search_key(model)
+    return Choice(case.split, dataset, model, value, trials, parameters, key, seen)
 
 
-def best_choice(split: str, dataset: str, choices: Iterable[Choice]) -> Choice | None:
-    """The best choice by validation; None until every planned model has one."""
-    planned = PLAN[split][dataset]
-    there = {
-        one.model: one
-        for one in choices
-        if (one.split, one.dataset) == (split, dataset)
-        and one.model in planned
-        and one.search == search_key(split, dataset, one.model)
-    }
-    return max(there.values(), key=lambda one: one.value) if len(there) == len(planned) else None
+def counted_runs(case: Case, choice: Choice) -> list[RunConfig]:
+    """The runs of a choice that count."""
+    return case.configs(choice.model, choice.parameters)
 
 
-def configs_of(
-    model: str, dataset: str, split: str, parameters: dict[str, Any], seeds: Iterable[int] = ()
-) -> list[RunConfig]:
-    """Runs of a model with some parameters, by default with the seeds that count."""
-    settings = fixed_settings(split, dataset, model) | parameters
-    chosen_seeds = tuple(seeds) or range(count_seeds(split, dataset))
-    return configs_for(dataset, model, split, chosen_seeds, settings)
-
-
-def backbone_configs(choice: Choice) -> list[RunConfig]:
+def beside_runs(case: Case, choice: Choice) -> list[RunConfig]:
     """The backbone as its authors tuned it, without groups; none if a choice has no such one."""
-    costly = (choice.dataset, choice.model) in NARROWER
-    model = None if costly else BESIDE.get(choice.model)
-    return configs_of(model, choice.dataset, choice.split, {}) if model else []
-
-
-def fixed_settings(split: str, dataset: str, model: str) -> dict[str, Any]:
-    """What differs from a model's preset in every run."""
-    if model not in BESIDE:
-        return FIXED[split]
-    width = NARROWER.get((dataset, model))
-    narrower = {} if width is None else {"model.hidden": width}
-    return FIXED[split] | {"training.patience": PATIENCE[dataset]} | narrower
-
-
-def search_seeds(split: str, dataset: str) -> tuple[int, ...]:
-    """The seeds by which a choice is made."""
-    return MORE_SEEDS.get((split, dataset), SEEDS[split][0])
-
-
-def count_seeds(split: str, dataset: str) -> int:
-    """How many seeds count, from 0 on."""
-    return MORE_COUNTED.get((split, dataset), SEEDS[split][1])
-
-
-def space_of(split: str, dataset: str) -> dict[str, list[Any]]:
-    """What is searched."""
-    return SPACE | MORE_SPACE.get((split, dataset), {})
-
-
-def search_key(split: str, dataset: str, model: str) -> str:
-    """A hash of all that makes a choice: another search is another choice."""
-    trials, seeds = PLAN[split][dataset][model], search_seeds(split, dataset)
-    first = configs_of(model, dataset, split, {}, seeds)[0].model_dump(mode="json")
-    about = [trials, first, seeds, count_seeds(split, dataset)]
-    about += [space_of(split, dataset)] if trials else []
-    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:10]
+    model = None if choice.model in case.widths else BESIDE.get(choice.model)
+    return case.configs(model, {}) if model else []
 
 
 #: What is printed for a family: the table, and its rows.
@@ -311,40 +293,39 @@ TITLES = {
 
 def _family_table(split: str, kept: Kept, choices: Sequence[Choice]) -> Table | None:
     """Accuracies of a family of splits, and what was chosen; None if nothing was."""
-    every = [choice for graph in PLAN[split] if (choice := best_choice(split, graph, choices))]
-    best = [choice for choice in every if pick(choice.configs(), kept)]
+    planned = [(case, best_choice(case, choices)) for case in CASES if case.split == split]
+    best = [(case, c) for case, c in planned if c and pick(counted_runs(case, c), kept)]
     if not best:
         return None
-    ours = [pick(choice.configs(), kept) for choice in best]
-    plain = [pick(backbone_configs(choice), kept) for choice in best]
+    ours = [pick(counted_runs(case, choice), kept) for case, choice in best]
+    plain = [pick(beside_runs(case, choice), kept) for case, choice in best]
     rows = {
         "separated, test": [test_cell(runs) for runs in ours],
-        "printed": [_best_printed(split, choice.dataset) for choice in best],
+        "printed": [_best_printed(split, case.dataset) for case, _ in best],
         "its backbone as tuned by its authors, test": [test_cell(runs) for runs in plain],
         **majority_row([ours]),
         **score_rows({"separated, macro-F1": ours}, "test", "macro_f1"),
         **score_rows({"separated, validation": ours, "its backbone, validation": plain}, "val"),
-        "what was chosen": [_chosen_words(choice) for choice in best],
-        "validation in the search, trials": [f"{100 * c.value:.2f}, {c.trials}" for c in best],
+        "what was chosen": [_chosen_words(case, choice) for case, choice in best],
+        "validation in the search, trials": [f"{100 * c.value:.2f}, {c.trials}" for _, c in best],
         "test nodes that the search had seen": [
-            f"{100 * c.seen:.0f} %" if c.seen else "none" for c in best
+            f"{100 * c.seen:.0f} %" if c.seen else "none" for _, c in best
         ],
     }
-    narrow = [c.dataset for c in best if (c.dataset, c.model) in NARROWER]
+    narrow = [case.dataset for case, choice in best if choice.model in case.widths]
     note = (
         f"The backbone of {' and '.join(narrow)} is narrower than its authors', for want of time, "
         "and was not trained by itself."
     )
-    graphs = [choice.dataset for choice in best]
+    graphs = [case.dataset for case, _ in best]
     return graph_table(f"Test accuracy, {TITLES[split]}", graphs, rows, *([note] if narrow else []))
 
 
-def _chosen_words(choice: Choice) -> str:
-    width = NARROWER.get((choice.dataset, choice.model))
-    shown = choice.parameters if width is None else {"model.hidden": width} | choice.parameters
+def _chosen_words(case: Case, choice: Choice) -> str:
+    width = {"model.hidden": case.widths[choice.model]} if choice.model in case.widths else {}
     values = [
         f"{key.partition('.')[2]}={str(value).lower() if isinstance(value, bool) else value}"
-        for key, value in shown.items()
+        for key, value in (width | choice.parameters).items()
     ]
     return ", ".join([f"`{choice.model}`", *values])
 
