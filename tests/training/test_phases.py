@@ -9,7 +9,7 @@ from torch import nn
 import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import Phase, registry
-from ncgnn.nn.base import Model, PlainOptions, checked, counting_phases
+from ncgnn.nn.base import Model, PlainOptions, counting_phases, parse_options
 from ncgnn.nn.layers import FeatureLinear
 from ncgnn.training import load_run, make_config, new_trainer, train_run
 
@@ -21,7 +21,7 @@ class Staged(Model):
 
     def __init__(self, num_features, num_classes, **options):
         super().__init__()
-        checked(self.Options, options)
+        parse_options(self.Options, options)
         self.linear = FeatureLinear(num_features, num_classes)
         self.shift = nn.Parameter(torch.zeros(num_classes))
         self.register_buffer("stage", torch.zeros((), dtype=torch.int64))

@@ -52,26 +52,26 @@ class ModelOptions(Options):
 _SHORT = {"lr": "learning_rate", "wd": "weight_decay", "epoch": "epochs", "num_layers": "layers"}
 
 
-def complaint(error: ValidationError, kind: type[BaseModel] | None = None) -> str:
+def describe_error(error: ValidationError, kind: type[BaseModel] | None = None) -> str:
     """What is wrong with the first field that is wrong, with the names of ``kind`` it may mean."""
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return no_such_option(field, [] if kind is None else list(kind.model_fields))
+        return describe_unknown_option(field, [] if kind is None else list(kind.model_fields))
     message = str(first["msg"]).removeprefix("Value error, ")
     given = "" if isinstance(first.get("input"), dict) else f" (it is {first.get('input')!r})"
     return f"{field}: {message}{given}." if field else f"{message}."
 
 
-def no_such_option(field: str, known: list[str]) -> str:
-    """A complaint of an unknown option, with the one that is meant or all that there are."""
+def describe_unknown_option(field: str, known: list[str]) -> str:
+    """What is wrong with an unknown option, with the one that is meant or all that there are."""
     name = field.rpartition(".")[2]
     close = difflib.get_close_matches(_SHORT.get(name, name).replace("-", "_"), known, n=1)
     hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}."
     return f"{field}: there is no such option" + (f"; {hint}" if known else ".")
 
 
-def checked(kind: type[OptionsKind], options: dict[str, Any], where: str = "") -> OptionsKind:
+def parse_options(kind: type[OptionsKind], options: dict[str, Any], where: str = "") -> OptionsKind:
     """Options of a kind; the error names the first one that is wrong.
 
     Args:
@@ -82,7 +82,7 @@ def checked(kind: type[OptionsKind], options: dict[str, Any], where: str = "") -
     try:
         return kind(**options)
     except ValidationError as error:
-        raise InputError(f"{where}{complaint(error, kind)}") from None
+        raise InputError(f"{where}{describe_error(error, kind)}") from None
 
 
 class PlainOptions(ModelOptions):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import torch
 from torch import nn
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ncgnn.nn.inputs import Constant, GraphInputs
+
+Norm = Literal["layer", "batch", "none"]
 
 
 class _Linear(nn.Module):
@@ -64,6 +66,13 @@ class NodeLinear(_Linear):
             )
         total = operator @ self.weight
         return total if self.bias is None else total + self.bias
+
+
+def make_norm(norm: Norm, width: int) -> nn.Module:
+    """The normalization of a layer's rows."""
+    if norm == "none":
+        return nn.Identity()
+    return nn.LayerNorm(width) if norm == "layer" else nn.BatchNorm1d(width)
 
 
 def times(x: Constant, weight: torch.Tensor) -> torch.Tensor:

@@ -23,7 +23,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from ncgnn.data import canonical_name, split_families
 from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
-from ncgnn.nn import FeatureScaling, checked, complaint, model_class, model_name, no_such_option
+from ncgnn.nn import (
+    FeatureScaling,
+    describe_error,
+    describe_unknown_option,
+    model_class,
+    model_name,
+    parse_options,
+)
 from ncgnn.options import Options
 from ncgnn.training.evaluation import Metric
 
@@ -225,9 +232,9 @@ def resolve_config(tree: Tree, where: str = "configuration") -> RunConfig:
         if isinstance(cause := first.get("ctx", {}).get("error"), InputError):
             raise cause from None
         kind = {"data": DataConfig, "training": TrainingConfig}.get(str(first["loc"][0]))
-        raise InputError(f"{where}: {complaint(error, kind)}") from None
+        raise InputError(f"{where}: {describe_error(error, kind)}") from None
     name, kind = config.model.name, model_class(config.model.name).Options
-    options = checked(kind, config.model.options, f"{where}, {name}: model.")
+    options = parse_options(kind, config.model.options, f"{where}, {name}: model.")
     functions = {key: value for key, value in options if callable(value)}  # from Python only
     plain = options.model_dump(mode="json", exclude=set(functions))
     model = ModelConfig(name=name, **plain, **functions)
@@ -282,7 +289,7 @@ def _check_options(keys: list[str], model: str, where: str) -> None:
     for key in keys:
         if placed(key)[0] == "model" and key not in known:
             everything = [*known[1:], *TrainingConfig.model_fields, *DataConfig.model_fields]
-            raise InputError(f"{where}, {model}: {no_such_option(key, everything)}")
+            raise InputError(f"{where}, {model}: {describe_unknown_option(key, everything)}")
 
 
 @dataclass(frozen=True)

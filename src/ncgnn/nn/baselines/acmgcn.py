@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import nn
 
-from ncgnn.nn.base import Model, PlainOptions, Rate, checked
+from ncgnn.nn.base import Model, PlainOptions, Rate, parse_options
 from ncgnn.nn.functional import at, relu_dropout
 from ncgnn.nn.layers import Term, drop_features, product
 
@@ -57,7 +57,7 @@ class ACMGCN(Model):
     Options = ACMGCNOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
-        chosen = checked(self.Options, options)
+        chosen = parse_options(self.Options, options)
         super().__init__()
         early, factor = chosen.variant == 1, float(_CHANNELS) if chosen.scaled else 1.0
         self.first = MixingLayer(num_features, chosen.hidden, early, factor)

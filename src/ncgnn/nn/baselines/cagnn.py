@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.nn.base import Model, PlainOptions, Rate, Width, checked
+from ncgnn.nn.base import Model, PlainOptions, Rate, Width, parse_options
 from ncgnn.nn.functional import at, dropout, unit_rows
 from ncgnn.nn.layers import FeatureLinear
 
@@ -54,7 +54,7 @@ class CAGNN(Model):
     Options = CAGNNOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
-        chosen = checked(self.Options, options)
+        chosen = parse_options(self.Options, options)
         super().__init__()
         hidden = chosen.hidden
         self.encode = FeatureLinear(num_features, hidden)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 
-from ncgnn.nn.base import ConvolutionOptions, Model, PlainOptions, checked
+from ncgnn.nn.base import ConvolutionOptions, Model, PlainOptions, parse_options
 from ncgnn.nn.functional import at, relu_dropout
 from ncgnn.nn.layers import SharedProducts
 from ncgnn.nn.separated.backbones import LinearBackbone, LinearLayer
@@ -34,7 +34,7 @@ class TwoLayerGNN(Model):
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
-        chosen = checked(self.Options, options)
+        chosen = parse_options(self.Options, options)
         self_loops = not isinstance(chosen, ConvolutionOptions) or chosen.self_loops
         self.backbone = LinearBackbone(self.operators, self_loops)
         terms = self.backbone.operators.terms

@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import nn
 from torch.nn.functional import cross_entropy, one_hot
 
-from ncgnn.nn.base import LastPass, Model, Phase, PlainOptions, Rate, Width, checked
+from ncgnn.nn.base import LastPass, Model, Phase, PlainOptions, Rate, Width, parse_options
 from ncgnn.nn.functional import at, relu_dropout
 from ncgnn.nn.layers import Term, product
 
@@ -90,7 +90,7 @@ class CPGNN(Model):
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
-        self.options = checked(self.Options, options)
+        self.options = parse_options(self.Options, options)
         hidden = self.options.hidden
         self.first = _make_kernels(num_features, hidden)
         self.second = _make_kernels(hidden, num_classes)

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.nn.base import Model, PlainOptions, Rate, Width, checked
+from ncgnn.nn.base import Model, PlainOptions, Rate, Width, parse_options
 from ncgnn.nn.functional import at, dropout, relu_dropout
 from ncgnn.nn.layers import FeatureLinear
 from ncgnn.sparse import gather_columns, gather_rows, weighted_matmul
@@ -59,7 +59,7 @@ class FAGCN(Model):
     Options = FAGCNOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
-        chosen = checked(self.Options, options)
+        chosen = parse_options(self.Options, options)
         super().__init__()
         self.encode = FeatureLinear(num_features, chosen.hidden)
         # For each layer a column for the target of an edge and one for its source.

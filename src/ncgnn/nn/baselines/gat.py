@@ -9,7 +9,7 @@ from pydantic import model_validator
 from torch import nn
 from torch.nn.functional import elu
 
-from ncgnn.nn.base import Model, PlainOptions, Rate, Width, checked
+from ncgnn.nn.base import Model, PlainOptions, Rate, Width, parse_options
 from ncgnn.nn.functional import at, attend, dropout
 from ncgnn.nn.layers import FeatureLinear
 
@@ -67,7 +67,7 @@ class GAT(Model):
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
-        chosen = checked(self.Options, options)
+        chosen = parse_options(self.Options, options)
         self.dropout, hidden = chosen.dropout, chosen.hidden
         given = chosen.attention_dropout
         self.attention_dropout = self.dropout if given is None else given

@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import nn
 from torch.nn.functional import leaky_relu, softplus
 
-from ncgnn.nn.base import LastPass, Model, PlainOptions, checked
+from ncgnn.nn.base import LastPass, Model, PlainOptions, parse_options
 from ncgnn.nn.functional import at, relu_dropout
 from ncgnn.nn.layers import times
 from ncgnn.sparse import gather_columns, gather_rows, row_sum, weighted_matmul
@@ -68,7 +68,7 @@ class GBKSage(Model):
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
-        self.options = checked(self.Options, options)
+        self.options = parse_options(self.Options, options)
         hidden = self.options.hidden
         self.first = GatedKernels(num_features, hidden, self.options.center)
         self.second = GatedKernels(hidden, num_classes, self.options.center)

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.nn.base import Model, PlainOptions, Rate, Width, checked
+from ncgnn.nn.base import Model, PlainOptions, Rate, Width, parse_options
 from ncgnn.nn.functional import at, dropout, relu_dropout
 from ncgnn.nn.layers import FeatureLinear
 
@@ -61,7 +61,7 @@ class GCNII(Model):
     Options = GCNIIOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
-        chosen = checked(self.Options, options)
+        chosen = parse_options(self.Options, options)
         super().__init__()
         self.encode = FeatureLinear(num_features, chosen.hidden)
         self.weights = _make_weights(chosen.hidden, chosen.layers)

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from torch import nn
 
 from ncgnn.errors import InputError
-from ncgnn.nn.base import Model, PlainOptions, checked
+from ncgnn.nn.base import Model, PlainOptions, parse_options
 from ncgnn.nn.functional import at, relu_dropout
 from ncgnn.nn.layers import FeatureLinear, NodeLinear
 
@@ -93,7 +93,7 @@ class GloGNN(Model):
         self, num_features: int, num_classes: int, *, num_nodes: int | None = None, **options: Any
     ) -> None:
         super().__init__()
-        self.options = checked(self.Options, options)
+        self.options = parse_options(self.Options, options)
         hidden, orders, delta = self.options.hidden, self.options.orders, self.options.delta
         if delta < 1 and num_nodes is None:
             raise InputError("delta below 1 gives every node weights: num_nodes is needed.")

@@ -12,7 +12,16 @@ from pydantic import Field
 from torch import nn
 
 from ncgnn.metrics import HopSearch
-from ncgnn.nn.base import GIB, Model, PlainOptions, Rate, Width, checked, free_gib, refuse_beyond
+from ncgnn.nn.base import (
+    GIB,
+    Model,
+    PlainOptions,
+    Rate,
+    Width,
+    free_gib,
+    parse_options,
+    refuse_beyond,
+)
 from ncgnn.nn.functional import at, dropout
 from ncgnn.nn.layers import FeatureLinear
 from ncgnn.sparse import ConstantSparse, SparsePattern
@@ -74,7 +83,7 @@ class H2GCN(Model):
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
-        chosen = checked(self.Options, options)
+        chosen = parse_options(self.Options, options)
         self.dropout, self.layers = chosen.dropout, chosen.layers
         self.memory_limit = chosen.memory_limit
         self.embedding = FeatureLinear(num_features, chosen.hidden, bias=False)

@@ -18,8 +18,8 @@ from ncgnn.nn.base import (
     Phase,
     PlainOptions,
     Width,
-    checked,
     free_gib,
+    parse_options,
     refuse_beyond,
 )
 from ncgnn.nn.functional import at, relu_dropout
@@ -126,7 +126,7 @@ class HOG(Model):
         **options: Any,
     ) -> None:
         super().__init__()
-        self.options = checked(self.Options, options)
+        self.options = parse_options(self.Options, options)
         hidden, hidden2 = self.options.hidden, self.options.hidden2
         self.perceptron = nn.ModuleList(
             [FeatureLinear(num_features, hidden2), nn.Linear(hidden2, num_classes)]
@@ -156,7 +156,7 @@ class HOG(Model):
         Raises:
             InputError: It would need more memory than there is, even without training.
         """
-        check_memory(inputs, checked(cls.Options, options).memory_limit, training=False)
+        check_memory(inputs, parse_options(cls.Options, options).memory_limit, training=False)
         own = {"mask": mark_neighbors(inputs), "num_nodes": inputs.num_nodes}
         return cls(inputs.num_features, inputs.num_classes, **own, **options)
 

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.nn.base import Model, PlainOptions, Rate, checked
+from ncgnn.nn.base import Model, PlainOptions, Rate, parse_options
 from ncgnn.nn.functional import at, dropout
 from ncgnn.nn.layers import FeatureLinear, NodeLinear
 
@@ -59,7 +59,7 @@ class LINKX(Model):
         self, num_features: int, num_classes: int, *, num_nodes: int, **options: Any
     ) -> None:
         super().__init__()
-        self.options = checked(self.Options, options)
+        self.options = parse_options(self.Options, options)
         hidden = self.options.hidden
         self.adjacency = NodeLinear(num_nodes, hidden)
         self.more_adjacency = _Rest([hidden] * self.options.adjacency_layers)

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field, field_validator
 from torch import nn
 
-from ncgnn.nn.base import Model, PlainOptions, Rate, Width, checked
+from ncgnn.nn.base import Model, PlainOptions, Rate, Width, parse_options
 from ncgnn.nn.functional import at, relu_dropout
 from ncgnn.nn.layers import FeatureLinear
 
@@ -64,7 +64,7 @@ class MixHop(Model):
     Options = MixHopOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
-        chosen = checked(self.Options, options)
+        chosen = parse_options(self.Options, options)
         super().__init__()
         width = len(chosen.powers) * chosen.hidden
         self.first = FeatureLinear(num_features, width, bias=False)

@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import nn
 
 from ncgnn.errors import InputError
-from ncgnn.nn.base import Model, PlainOptions, Rate, Width, checked
+from ncgnn.nn.base import Model, PlainOptions, Rate, Width, parse_options
 from ncgnn.nn.functional import at, relu_dropout, unit_rows
 from ncgnn.nn.layers import FeatureLinear, NodeLinear
 from ncgnn.sparse import sampled_dot, weighted_matmul
@@ -86,7 +86,7 @@ class SNGNN(Model):
         self, num_features: int, num_classes: int, *, num_nodes: int | None = None, **options: Any
     ) -> None:
         super().__init__()
-        self.options = checked(self.Options, options)
+        self.options = parse_options(self.Options, options)
         if self.options.variant == "plusplus" and num_nodes is None:
             raise InputError("variant 'plusplus' has weights for every node: num_nodes is needed.")
         widths = [self.options.hidden] * (self.options.layers - 1) + [num_classes]

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.nn.base import Model, ModelOptions, PlainOptions, Rate, checked
+from ncgnn.nn.base import Model, ModelOptions, PlainOptions, Rate, parse_options
 from ncgnn.nn.functional import at, dropout, relu_dropout
 from ncgnn.nn.layers import FeatureLinear, Term, product
 from ncgnn.sparse import weighted_matmul
@@ -45,7 +45,7 @@ class SGC(Model):
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
-        self.steps = checked(self.Options, options).steps
+        self.steps = parse_options(self.Options, options).steps
         self.linear = FeatureLinear(num_features, num_classes)
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
@@ -132,7 +132,7 @@ class APPNP(FilteredPerceptron):
     undecayed = "second"
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
-        chosen = checked(self.Options, options)
+        chosen = parse_options(self.Options, options)
         super().__init__(num_features, num_classes, chosen, chosen.bias)
         self.edge_dropout, self.steps, self.alpha = chosen.edge_dropout, chosen.steps, chosen.alpha
 
@@ -184,7 +184,7 @@ class GPRGNN(FilteredPerceptron):
     undecayed = "gamma"
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
-        chosen = checked(self.Options, options)
+        chosen = parse_options(self.Options, options)
         super().__init__(num_features, num_classes, chosen)
         self.propagation_dropout = chosen.propagation_dropout
         self.gamma = nn.Parameter(truncate_page_rank(chosen.alpha, chosen.steps))
@@ -241,7 +241,7 @@ class BernNet(FilteredPerceptron):
     undecayed = "theta"
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
-        chosen = checked(self.Options, options)
+        chosen = parse_options(self.Options, options)
         super().__init__(num_features, num_classes, chosen)
         self.propagation_dropout = chosen.propagation_dropout
         self.theta = nn.Parameter(torch.ones(chosen.degree + 1))

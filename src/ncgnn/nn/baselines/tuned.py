@@ -8,22 +8,20 @@ neighbors, so that sparse features stay sparse and nothing is wider than a hidde
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.nn.base import ConvolutionOptions, Model, Rate, Width, checked
+from ncgnn.nn.base import ConvolutionOptions, Model, Rate, Width, parse_options
 from ncgnn.nn.functional import at, attend, relu_dropout
-from ncgnn.nn.layers import FeatureLinear, Term, product
+from ncgnn.nn.layers import FeatureLinear, Norm, Term, make_norm, product
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
     from ncgnn.nn.inputs import GraphInputs
     from ncgnn.sparse import ConstantSparse
-
-Norm = Literal["layer", "batch", "none"]
 
 
 class GraphConvolution(nn.Module):
@@ -48,7 +46,7 @@ class MeanConvolution(nn.Module):
         super().__init__()
         self.self_loops = self_loops
         self.own = nn.Parameter(torch.empty(width, hidden))
-        self.neighbours = nn.Parameter(torch.empty(width, hidden))
+        self.neighbors = nn.Parameter(torch.empty(width, hidden))
         self.bias = nn.Parameter(torch.empty(hidden))
         bound = max(1, width) ** -0.5  # as torch's Linear
         for parameter in self.parameters():
@@ -57,7 +55,7 @@ class MeanConvolution(nn.Module):
     def forward(self, inputs: GraphInputs, h: torch.Tensor | None) -> torch.Tensor:
         """[n, hidden]."""
         operator = inputs.mean_operator(self_loops=self.self_loops, undirected=True)
-        around = _times(inputs, h, self.neighbours, operator)
+        around = _times(inputs, h, self.neighbors, operator)
         return _times(inputs, h, self.own) + around + self.bias
 
 
@@ -127,7 +125,7 @@ class TunedGNN(Model):
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
-        chosen = checked(self.Options, options)
+        chosen = parse_options(self.Options, options)
         self.dropout, self.jumping = chosen.dropout, chosen.jumping
         self.layers, width, linear = nn.ModuleList(), num_features, FeatureLinear
         for _ in range(chosen.layers):
@@ -201,10 +199,3 @@ class TunedLayer(nn.Module):
         if self.residual is not None:
             total = total + self.residual(inputs if h is None else h)
         return self.norm(total)
-
-
-def make_norm(norm: Norm, width: int) -> nn.Module:
-    """The normalization of a layer's rows."""
-    if norm == "none":
-        return nn.Identity()
-    return nn.LayerNorm(width) if norm == "layer" else nn.BatchNorm1d(width)

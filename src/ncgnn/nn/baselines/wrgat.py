@@ -35,7 +35,7 @@ from ncgnn._io import atomic_write
 from ncgnn._numba import balanced_blocks, compiled, over_blocks
 from ncgnn.data import NpzArchive, cache_dir
 from ncgnn.errors import NcgnnError, NcgnnWarning
-from ncgnn.nn.base import Model, PlainOptions, checked
+from ncgnn.nn.base import Model, PlainOptions, parse_options
 from ncgnn.nn.functional import at, relu_dropout
 from ncgnn.nn.layers import times
 from ncgnn.sparse import (
@@ -117,7 +117,7 @@ class WRGAT(Model):
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
-        self.options = checked(self.Options, options)
+        self.options = parse_options(self.Options, options)
         hidden = self.options.hidden
         relations = self.options.relations + self.options.original_edges
         self.first = RelationalAttention(num_features, hidden, relations)

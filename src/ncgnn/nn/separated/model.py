@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import nn
 
 from ncgnn.errors import InputError
-from ncgnn.nn.base import Model, ModelOptions, Rate, Width, checked
+from ncgnn.nn.base import Model, ModelOptions, Rate, Width, parse_options
 from ncgnn.nn.functional import at, mix_relu_dropout, relu_dropout
 from ncgnn.nn.grouping import GroupingRule, Guidance, ThresholdKind, find_guidance
 from ncgnn.nn.layers import SharedProducts, product
@@ -129,7 +129,7 @@ class SeparatedGNN(Model):
         **options: Any,
     ) -> None:
         super().__init__()
-        chosen = checked(self.Options, options)
+        chosen = parse_options(self.Options, options)
         self.rule, hidden = chosen.rule, chosen.hidden
         self.separation: Separation = chosen.separation
         self.dropout, self.readout_dropout = chosen.dropout, chosen.readout_dropout

@@ -8,11 +8,10 @@ import torch
 from pydantic import Field, model_validator
 from torch import nn
 
-from ncgnn.nn.base import Model, Rate, Width, checked
-from ncgnn.nn.baselines.tuned import Norm, make_norm
+from ncgnn.nn.base import Model, Rate, Width, parse_options
 from ncgnn.nn.functional import at, relu_dropout
 from ncgnn.nn.inputs import as_nodes
-from ncgnn.nn.layers import product
+from ncgnn.nn.layers import Norm, make_norm, product
 from ncgnn.nn.separated.backbones import LinearBackbone
 from ncgnn.nn.separated.channels import Layouts
 from ncgnn.nn.separated.model import SeparatedOptions
@@ -102,7 +101,7 @@ class SeparatedTunedGNN(Model):
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
-        chosen = checked(self.Options, options)
+        chosen = parse_options(self.Options, options)
         self.rule, self.dropout = chosen.rule, chosen.dropout
         self.readout_dropout = chosen.readout_dropout
         self.num_groups = len(chosen.dropout)
