@@ -1,6 +1,6 @@
 """Compiled code on all threads: a typed door to numba, cached on disk, without interpreter lock.
 
-Floating-point results must not depend on the machine's mood, so ``fastmath`` is never used.
+Floating-point results must not depend on the compiler's choices, so ``fastmath`` is never used.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def over_blocks(
     """Call ``work(first_row, end_row, *arrays)`` for every block, on all threads.
 
     The work must be compiled code, which runs without the interpreter lock. The calling thread
-    takes blocks like the others, and whoever is free takes the next one: a thread that has to wait
+    takes blocks like the others, and a free thread takes the next one: a thread that has to wait
     for a busy core does not hold up the rest. Unlike OpenMP, this neither competes with torch's
     threads for cores while idle nor breaks in forked processes.
     """

@@ -35,7 +35,7 @@ class UnknownNameError(InputError, KeyError):
 
 
 class DataNotFoundError(NcgnnError, FileNotFoundError):
-    """A data set is not at hand and could not be downloaded."""
+    """A data set was not found and could not be downloaded."""
 
 
 class DataMismatchError(NcgnnError, ValueError):

@@ -85,7 +85,7 @@ def test_node_metrics_of_larger_graphs(case, hops, neighborhood):
 
 
 @given(case=cases())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 def test_edge_metrics_of_small_graphs(case):
     check_every_edge_metric(case)
 

@@ -32,7 +32,7 @@ matrices = st.builds(
 
 
 @given(matrix=matrices, width=st.integers(0, 70), path=st.sampled_from(PATHS))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 def test_product_and_its_gradient_equal_the_dense_ones(matrix, width, path):
     x = torch.randn(matrix.shape[1], width, dtype=torch.float64, requires_grad=True)
     gradient = torch.randn(matrix.shape[0], width, dtype=torch.float64)
@@ -173,7 +173,7 @@ def test_the_transpose_is_kept_and_its_own_inverse(matrix):
     entries=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 2))),
     path=st.sampled_from(PATHS),
 )
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 def test_the_transpose_of_unsorted_and_repeated_entries(size, entries, path):
     entries = sorted(
         (e for e in entries if e[0] < size and e[1] < size), key=lambda entry: entry[0]

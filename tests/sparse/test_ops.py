@@ -74,7 +74,7 @@ def one_thread():
     width=st.integers(0, 40),
     path=st.sampled_from(PATHS),
 )
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 def test_product_and_gradients_equal_the_dense_ones(m, n, density, seed, heads, width, path):
     pattern = random_pattern(m, n, density, seed)
     values, dense = random_input(pattern, heads, width)

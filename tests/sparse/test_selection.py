@@ -27,7 +27,7 @@ def selections(draw) -> tuple[ConstantSparse, np.ndarray, np.ndarray]:
 
 
 @given(selection=selections(), path=st.sampled_from(PATHS))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 def test_selection_equals_dense_indexing(selection, path):
     matrix, rows, cols = selection
     dense = matrix.to_dense()

@@ -150,7 +150,7 @@ class EdgeLaw:
         n_a / n · P_a[class of b] · n_b / n_{class of b}, and a pair may be drawn from either end.
 
         Raises:
-            InputError: Shares or preferences that make no sense, or a class that is wanted as a
+            InputError: Shares or preferences that make no sense, or a class that should be a
                 neighbor but has no node.
         """
         if not groups:
@@ -169,7 +169,7 @@ class EdgeLaw:
         empty = np.flatnonzero((preferences[sizes > 0] > 0).any(axis=0) & (counts == 0))
         if empty.size:
             raise InputError(
-                f"class {empty[0]} is wanted as a neighbor but has no node; "
+                f"class {empty[0]} should be a neighbor but has no node; "
                 "ask for more nodes, fewer classes or other class_shares."
             )
         share_in_class = sizes / np.repeat(np.maximum(counts, 1), len(groups))
@@ -185,10 +185,10 @@ class EdgeLaw:
         nodes, possible = int(self.sizes.sum()), int(self.capacity[self.probability > 0].sum())
         pairs = nodes * (nodes - 1) // 2
         if edges > pairs:
-            raise InputError(f"{nodes} nodes have room for {pairs} edges, but {edges} are wanted.")
+            raise InputError(f"edges must be at most {pairs} for {nodes} nodes; got {edges}.")
         if edges > possible:
             raise InputError(
-                f"the homophily allows only {possible} different edges, but {edges} are wanted; "
+                f"edges must be at most {possible} with this homophily; got {edges}; "
                 "ask for fewer edges or let more classes be neighbors."
             )
 

@@ -32,7 +32,6 @@ class DatasetEntry:
     """What is known of a data set; a count of None is not confirmed and not checked.
 
     Attributes:
-        name: The name to load it by.
         title: Its name for people.
         parser: Which module of ``ncgnn.data.sources`` understands the files, or for a registered
             data set the function that makes it.
@@ -40,10 +39,7 @@ class DatasetEntry:
         homepage: Where people can read about it.
         citation: Authors, title, venue and year.
         license: The license, or None where the authors state none.
-        nodes: Number of nodes.
         edges: Undirected edges of an undirected graph, else directed edges.
-        features: Number of features.
-        classes: Number of classes.
         unlabeled: Number of nodes without a label.
         directed: Whether the direction of edges is kept.
         content_sha256: See :func:`content_sha256`; None if it is not recorded.
@@ -144,9 +140,7 @@ def _catalog() -> dict[str, DatasetEntry]:
     content = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text("utf-8"))
     entries: dict[str, DatasetEntry] = {}
     for name, fields in content["datasets"].items():
-        collection = (
-            content["collections"][fields.pop("collection")] if "collection" in fields else {}
-        )
+        collection = content["collections"].get(fields.pop("collection", None), {})
         entries[name] = _make_entry(name, collection | fields)
     return entries
 
@@ -171,9 +165,6 @@ def content_sha256(graph: Graph) -> str:
     The order and repetition of edges, integer types, explicit zeros and whether the features are
     sparse or dense make no difference. Feature values count as float32. Names, identifiers, the
     origin and the number of classes are not part of it.
-
-    Returns:
-        64 hexadecimal digits.
     """
     digest = hashlib.sha256(b"ncgnn graph content 1\n")
 
@@ -206,16 +197,10 @@ def content_sha256(graph: Graph) -> str:
 def check_dataset(
     graph: Graph, entry: DatasetEntry, where: str, *, downloaded: bool = False
 ) -> None:
-    """Raise an error if a graph is not the data set of the entry.
+    """Raise a :class:`DataMismatchError` if a graph is not the data set of the entry.
 
-    Args:
-        graph: What was read.
-        entry: What the catalog says; counts and checksums that it leaves open are not compared.
-        where: The file, for the message.
-        downloaded: The graph was parsed just now from the authors' files.
-
-    Raises:
-        DataMismatchError: A count or the checksum differs.
+    Counts and checksums that the entry leaves open are not compared. ``where`` names the file;
+    ``downloaded`` says that the graph was parsed just now from the authors' files.
     """
     for field, expected, found in _compare_counts(graph, entry):
         if expected is not None and expected not in found:

@@ -18,7 +18,6 @@ from ncgnn.graph import Graph, as_graph
 
 if TYPE_CHECKING:
     from ncgnn.data.catalog import DatasetEntry
-    from ncgnn.data.download import RemoteFile
     from ncgnn.graph import GraphLike
 
 #: Environment variable that names a folder with data files.
@@ -43,13 +42,13 @@ def load(
     Args:
         name: A name that ``ncgnn datasets`` lists, or the path of an npz file.
         data_dir: Folder with data files; it must exist.
-        download: Whether a data set that is not at hand may be downloaded.
+        download: Whether a missing data set may be downloaded.
         raw_features: Keep the counts that the files of the two Coauthor graphs hold; by default
             their features are 0/1, as in the paper and in PyG.
 
     Raises:
         UnknownNameError: No data set of that name.
-        DataNotFoundError: Not at hand and not to be had; says what to put where.
+        DataNotFoundError: Not found and not downloaded; the message says what to put where.
         DataMismatchError: The file does not hold what the data set's entry promises.
         InputError: The file is malformed.
     """
@@ -182,25 +181,25 @@ def _build(entry: DatasetEntry, data_dir: Path | str | None, download: bool) -> 
 def _get_files(
     entry: DatasetEntry, folders: list[Path], target: Path, download: bool
 ) -> dict[str, Path]:
-    """The authors' files by name: those at hand, and the others downloaded."""
-    places = {
-        file: [folder / "raw" / entry.name / file.name for folder in folders]
-        for file in entry.files
-    }
-    files = {
-        file.name: next((path for path in paths if path.is_file()), None)
-        for file, paths in places.items()
-    }
-    missing = [file for file in entry.files if files[file.name] is None]
-    if missing and not download:
-        raise DataNotFoundError(_how_to_get(entry, missing, folders, target, "offline"))
-    for file in missing:
-        try:
-            files[file.name] = download_file(file, target / "raw" / entry.name)
-        except DataNotFoundError as error:
-            message = _how_to_get(entry, missing, folders, target, str(error))
-            raise DataNotFoundError(message) from error
-    return {name: path for name, path in files.items() if path is not None}
+    """The authors' files by name: those found, and the others downloaded."""
+    raw = Path("raw") / entry.name
+    places = [folder / raw / file.name for folder in reversed(folders) for file in entry.files]
+    found = {path.name: path for path in places if path.is_file()}
+    missing = [file for file in entry.files if file.name not in found]
+    try:
+        for file in missing:
+            if not download:
+                raise DataNotFoundError("offline")
+            found[file.name] = download_file(file, target / raw)
+    except DataNotFoundError as error:
+        looked = ", ".join(str(folder) for folder in folders)
+        listed = "\n".join(f"  {file.name}: {file.url}" for file in missing)
+        raise DataNotFoundError(
+            f"data set '{entry.name}' was not found ({error}); looked for {entry.name}.npz in "
+            f"{looked}. Put {entry.name}.npz into {target}, or download these files into "
+            f"{target / raw} and load again:\n{listed}"
+        ) from error
+    return {file.name: found[file.name] for file in entry.files}
 
 
 def _check_sums(entry: DatasetEntry, files: dict[str, Path], sums: dict[str, str]) -> None:
@@ -210,18 +209,6 @@ def _check_sums(entry: DatasetEntry, files: dict[str, Path], sums: dict[str, str
                 f"{files[file.name]} is not the file that {file.url} had (its SHA-256 is not "
                 f"{file.sha256}); move it away and get a fresh copy"
             )
-
-
-def _how_to_get(
-    entry: DatasetEntry, missing: list[RemoteFile], folders: list[Path], target: Path, reason: str
-) -> str:
-    looked = ", ".join(str(folder) for folder in folders)
-    listed = "\n".join(f"  {file.name}: {file.url}" for file in missing)
-    return (
-        f"data set '{entry.name}' is not at hand ({reason}); looked for {entry.name}.npz in "
-        f"{looked}. Put {entry.name}.npz into {target}, or download these files into "
-        f"{target / 'raw' / entry.name} and load again:\n{listed}"
-    )
 
 
 def _binarize(graph: Graph) -> Graph:

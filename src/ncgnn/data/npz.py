@@ -72,7 +72,9 @@ def read_npz(path: Path | str) -> Graph:
     with errors_in(path):
         for key in ("class_names", "node_ids", "origin"):
             _check_text(members.get(key), key)
-        class_names = members.get("class_names")
+        class_names, origin = members.get("class_names"), members.get("origin", np.array(""))
+        if origin.shape != () or origin.dtype.kind != "U":
+            raise InputError("'origin' must be a single unicode text")
         num_classes: Any = members.get("num_classes")
         graph = Graph.from_edge_index(
             _require(members, "edge_index"),
@@ -83,7 +85,7 @@ def read_npz(path: Path | str) -> Graph:
             node_ids=members.get("node_ids"),
             shipped_splits={key: members[key] for key in _SPLIT_KEYS if key in members},
             name=path.stem,
-            origin=_read_origin(members.get("origin")),
+            origin=str(origin),
         )
         check_splits(graph.shipped_splits)
     _warn_about_unused(path, names - set(_KEYS))
@@ -131,12 +133,7 @@ def _read_features(members: Mapping[str, NDArray[Any]]) -> csr_array[Any] | NDAr
 
 
 def csr_from_parts(parts: Mapping[str, NDArray[Any]], prefix: str = "") -> csr_array[Any]:
-    """Build a CSR matrix from ``data``, ``indices``, ``indptr`` and ``shape``, checked first.
-
-    Args:
-        parts: The four arrays, under keys that begin with the prefix.
-        prefix: What stands before ``data`` in the key.
-    """
+    """Build a CSR matrix from ``data``, ``indices``, ``indptr`` and ``shape``, checked first."""
     from scipy.sparse import csr_array
 
     data, indices, indptr, shape = (_require(parts, f"{prefix}{part}") for part in _CSR_PARTS)
@@ -174,14 +171,6 @@ def check_splits(splits: Mapping[str, NDArray[Any]]) -> None:
             )
 
 
-def _read_origin(origin: NDArray[Any] | None) -> str:
-    if origin is None:
-        return ""
-    if origin.shape != () or origin.dtype.kind != "U":
-        raise InputError("'origin' must be a single unicode text")
-    return str(origin)
-
-
 def _check_text(array: NDArray[Any] | None, key: str) -> None:
     if array is None or array.dtype.kind != "U" or not array.size or not array.dtype.itemsize:
         return
@@ -200,11 +189,7 @@ def _warn_about_unused(path: Path, keys: set[str]) -> None:
 
 
 def write_npz(path: Path | str, graph: Graph) -> None:
-    """Write a graph file atomically; equal graphs give equal bytes.
-
-    Args:
-        path: Where to write; an existing file is replaced.
-        graph: The graph.
+    """Write a graph file atomically, replacing any; equal graphs give equal bytes.
 
     Raises:
         InputError: Texts or splits that could not be read back; nothing is written.
@@ -276,15 +261,7 @@ def _as_text(text: str | list[str], key: str) -> NDArray[Any]:
 
 
 class NpzArchive:
-    """The arrays of an ``.npz`` file, read one at a time and in the machine's byte order.
-
-    Args:
-        path: The file.
-
-    Raises:
-        DataNotFoundError: There is no such file.
-        InputError: The file is not a readable zip archive.
-    """
+    """The arrays of an ``.npz`` file, read one at a time and in the machine's byte order."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -384,7 +361,7 @@ def _check_declared_size(stream: BinaryIO) -> None:
     start = stream.tell()
     held = stream.seek(0, os.SEEK_END) - start
     stream.seek(0)
-    # Items without any bytes are not free either: somebody will list them.
+    # Items without any bytes are not free either: they may be listed one by one.
     declared = math.prod(shape) * max(kind.itemsize, 1)
     if not kind.hasobject and declared > held:
         raise ValueError(f"it declares {declared} bytes and holds {held}")

@@ -32,7 +32,7 @@ class Split:
     Attributes:
         family: Name of the rule that made it. Results are comparable only within a family.
         origin: ``shipped`` with the graph, ``drawn`` at random or ``custom``.
-        seed: The seed that was asked for; None where there is none.
+        seed: The seed that was given, or None.
         train: Indices of the training nodes, sorted, read-only int64.
         val: Indices of the validation nodes, likewise.
         test: Indices of the test nodes, likewise.

@@ -221,7 +221,7 @@ def warn_about_gaps(labels: NDArray[np.int64]) -> None:
         warnings.warn(
             f"no node has class {int(np.argmin(counts))}, although labels reach {len(counts) - 1}: "
             f"metrics take the number of classes to be {len(counts)}. Number the classes from 0 "
-            "without gaps, or say num_classes=… if this is meant.",
+            "without gaps, or set num_classes=… if this is intended.",
             NcgnnWarning,
             stacklevel=4,
         )

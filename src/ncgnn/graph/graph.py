@@ -362,7 +362,7 @@ class Graph:
         return np.stack([self.indices, self.targets]).astype(np.int64)
 
     def reverse(self) -> Graph:
-        """The same graph with every edge turned round, so that rows list outgoing edges."""
+        """The same graph with every edge reversed, so that rows list outgoing edges."""
         matrix = self.to_scipy()
         indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(self.indices.dtype)
         return replace(self, indptr=indptr, indices=indices)
@@ -497,7 +497,7 @@ def _count_nodes(edges: NDArray[Any], num_nodes: int | None, labels: Any, featur
 
 
 def _freeze(array: NDArray[Any]) -> NDArray[Any]:
-    """A read-only array; one that somebody could still write to is copied."""
+    """A read-only array; one that could still be written to is copied."""
     owner: Any = array
     while isinstance(owner.base, np.ndarray):
         owner = owner.base

@@ -219,21 +219,10 @@ def confusion_packed(
 ) -> None:
     """Neighborhood Confusion at once, without storing counts: as :func:`count_packed` counts.
 
-    Args:
-        first_row: First node.
-        end_row: Node to stop before.
-        indptr: Row starts.
-        indices: Members of each row.
-        loops: Which nodes are members of their own rows, or None if none are.
-        classes: Class per node.
-        units: From :func:`packed_units`.
-        num_classes: At most sixteen.
-        closed: Whether the node itself counts.
-        unlabeled: None if every node is labeled, so that sizes need no counting.
-        table: NC by size and count of the commonest label, row by row; first the value of an empty
-            neighborhood.
-        scale: Logarithm of the number of classes.
-        values: Filled with NC.
+    ``loops`` is None if no node is a member of its own row, and ``unlabeled`` None if all nodes are
+    labeled, so that sizes need no counting. ``table`` holds NC by size and count of the commonest
+    label, row by row, first the value of an empty neighborhood; ``scale`` is the logarithm of the
+    number of classes.
     """
     sums = np.zeros(_TILE + 1, np.uint64)
     counts = np.zeros(num_classes + 1, np.int64)
@@ -312,7 +301,7 @@ def count_rows(
     end_row: int,
     indptr: NDArray[np.int64],
     indices: NDArray[Any],
-    loops: NDArray[np.bool_] | None,
+    loops: NDArray[np.bool_],
     classes: NDArray[Any],
     num_classes: int,
     closed: bool,
@@ -340,9 +329,7 @@ def count_rows(
             fetched[k] = classes[np.uint64(tile[k])]
         for i in range(row, stop_row):
             own = classes[i]
-            looped = False
-            if loops is not None:
-                looped = loops[i]
+            looped = len(loops) > 0 and loops[i]
             for label in fetched[indptr[i] - start : indptr[i + 1] - start]:
                 counts[label] += 1
             if indptr[i + 1] - start > _TILE:

@@ -67,15 +67,8 @@ def neighborhood_confusion(
 def confusion_masks(confusion: Any, threshold: float) -> tuple[Any, Any]:
     r"""The NC masks of Eq. (15): :math:`M^{low} = I(NC \le T)` and :math:`M^{high} = I(NC > T)`.
 
-    A node whose NC is NaN, because nothing is known of its neighborhood, is low.
-
-    Args:
-        confusion: NC per node.
-        threshold: The threshold T.
-
-    Returns:
-        Two boolean vectors, low and high; every node is in exactly one. Tensors for a tensor, on
-        its device, otherwise arrays.
+    A node whose NC is NaN, because nothing is known of its neighborhood, is low; every node is in
+    exactly one mask. The masks of a tensor are tensors on its device, otherwise arrays.
     """
     check_threshold(threshold)
     values = confusion if hasattr(confusion, "detach") else to_numpy(confusion)
@@ -161,12 +154,7 @@ class ConfusionTracker:
 
 
 class TorchConfusion:
-    """What :class:`ConfusionTracker` computes, with torch operations alone, on any device.
-
-    Args:
-        tracker: A tracker whose neighborhoods are stored.
-        device: Where to count.
-    """
+    """What a tracker with stored neighborhoods computes, with torch alone, on any device."""
 
     def __init__(self, tracker: ConfusionTracker, device: torch.device | str) -> None:
         import torch

@@ -80,18 +80,8 @@ def node_homophily(
 
     Eq. (1) of "Clarify Confused Nodes via Separated Learning", after "Geom-GCN: Geometric Graph
     Convolutional Networks" (https://arxiv.org/abs/2002.05287). The ``"closed"`` variant counts the
-    node itself too; the means that the paper prints are of that variant.
-
-    Args:
-        graph: ``Graph``, PyG ``Data``, or any other form that :func:`ncgnn.graph.as_graph` takes.
-        labels: True labels or predictions, -1 = unlabeled; by default the graph's own.
-        hops: Size of the neighborhood in hops.
-        neighborhood: ``"open"`` or ``"closed"``.
-        num_classes: Number of classes; by default the graph's.
-        empty: Value of labeled nodes without any labeled neighbor. Unlabeled nodes are NaN.
-
-    Returns:
-        One value per node, float64.
+    node itself too; the means that the paper prints are of that variant. Arguments are those of
+    :func:`ncgnn.neighborhood_confusion`, but unlabeled nodes are NaN whatever ``empty`` is.
     """
     given = label_graph(graph, labels, num_classes)
     counts = Neighborhoods(given.graph, hops).count(
@@ -197,14 +187,7 @@ def neighborhood_entropy(
 
     Eq. (4) of "Clarify Confused Nodes via Separated Learning". It lies between 0 and
     :math:`\log_2 C`, and divided by :math:`\log_2 C` it is never below NC (the first proposition).
-
-    Args:
-        graph: ``Graph``, PyG ``Data``, or any other form that :func:`ncgnn.graph.as_graph` takes.
-        labels: True labels or predictions, -1 = unlabeled; by default the graph's own.
-        hops: The hop count k.
-        neighborhood: ``"closed"`` as above, or ``"open"``: without the node itself.
-        num_classes: Number of classes; by default the graph's.
-        empty: Value of nodes without any labeled node in their neighborhood.
+    Arguments are those of :func:`ncgnn.neighborhood_confusion`.
     """
     given = label_graph(graph, labels, num_classes)
     counts = Neighborhoods(given.graph, hops).count(
@@ -233,7 +216,7 @@ def neighborhood_class_distribution(
     """Share of each class in every node's neighborhood, [n, C].
 
     Rows sum to one; rows of nodes without any labeled node in their neighborhood hold ``empty``.
-    Arguments are those of :func:`neighborhood_entropy`.
+    Arguments are those of :func:`ncgnn.neighborhood_confusion`.
     """
     given = label_graph(graph, labels, num_classes)
     counts = Neighborhoods(given.graph, hops).count(

@@ -50,6 +50,8 @@ Neighborhood = Literal["closed", "open"]
 MEMORY_BUDGET = 2 * 1024**3
 
 _U0, _U1, _U6, _U63 = np.uint64(0), np.uint64(1), np.uint64(6), np.uint64(63)
+_NO_LOOPS = np.zeros(0, dtype=bool)
+_NO_LOOPS.flags.writeable = False
 # Taking a row's bit set costs about as much as setting this share of its words bit by bit.
 _BITS_PER_WORD_COST = 6
 # Reading one node out of a bit set costs about as much as counting this many words of one class.
@@ -108,7 +110,7 @@ def is_closed(neighborhood: Neighborhood) -> bool:
 
 
 class LabelCounts(NamedTuple):
-    """What the labels in each node's neighborhood add up to; arrays not asked for are empty.
+    """What the labels in each node's neighborhood add up to; some arrays may be empty.
 
     Attributes:
         size: Number of labeled nodes.
@@ -184,16 +186,10 @@ class Neighborhoods:
         matrix: bool = False,
         same: bool = True,
     ) -> LabelCounts:
-        """Count the labels in every neighborhood.
+        """Count the labels in every neighborhood, closed or open.
 
-        Args:
-            classes: From :func:`compact_classes`.
-            num_classes: Number of classes.
-            closed: Whether a node counts in its own neighborhood.
-            surprise: Also fill :attr:`LabelCounts.surprise`.
-            leader: Also fill :attr:`LabelCounts.leader`.
-            matrix: Also fill :attr:`LabelCounts.matrix`.
-            same: Fill :attr:`LabelCounts.same`; leaving it out saves a little time.
+        ``classes`` are from :func:`compact_classes`; ``size`` and ``top`` of the result are always
+        filled, the other arrays on request.
         """
         n = len(classes)
         counts = LabelCounts(
@@ -210,7 +206,8 @@ class Neighborhoods:
             sets = (*self._search.sets, self._label_sets(classes, num_classes))
             over_blocks(self._blocks, _count_within, *rows, self.hops, *labels, *sets, *counts)
         elif num_classes > PACKED_CLASSES or surprise or leader or matrix:
-            over_blocks(self._blocks, count_rows, *rows, self._loops, *labels, *counts)
+            loops = _NO_LOOPS if self._loops is None else self._loops
+            over_blocks(self._blocks, count_rows, *rows, loops, *labels, *counts)
         else:
             over_blocks(
                 self._blocks,
@@ -366,24 +363,9 @@ def _count_within(
 ) -> None:
     """Count the labels of all nodes within ``hops`` steps against the direction of the edges.
 
-    Args:
-        first_row: First node to count for.
-        end_row: Node to stop before.
-        indptr: Row starts.
-        indices: Sources of incoming edges.
-        hops: Number of steps, at least one.
-        classes: Class per node, ``num_classes`` for unlabeled.
-        num_classes: Number of classes.
-        closed: Whether the node itself counts.
-        set_of_row: Position of a row's bit set in ``row_sets``, or -1.
-        row_sets: Bit sets of the largest rows.
-        label_sets: Bit sets of the classes, or empty where they would take too much memory.
-        size: Filled as in :class:`LabelCounts`, like all that follow; the last four unless empty.
-        top: Likewise.
-        same: Likewise.
-        surprise: Likewise.
-        leader: Likewise.
-        matrix: Likewise.
+    ``set_of_row`` is the position of a row's bit set in ``row_sets``, or -1; ``label_sets`` is
+    empty where the classes' bit sets would take too much memory. The results are those of
+    :class:`LabelCounts`, the last four left out where they are empty.
     """
     num_nodes = len(indptr) - 1
     seen = np.zeros((num_nodes + 63) // 64, np.uint64)

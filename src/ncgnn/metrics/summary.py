@@ -113,11 +113,8 @@ def analyze(
     given = label_graph(graph, labels, num_classes, features=True)
     analyzed = given.graph.with_labels(given.labels, given.num_classes)
     per_node = _per_node(given, counts)
-    leaders = (
-        Neighborhoods(given.graph)
-        .count(given.classes, given.num_classes, leader=True, same=False)
-        .leader
-    )
+    labels_around = (given.classes, given.num_classes)
+    leaders = Neighborhoods(given.graph).count(*labels_around, leader=True, same=False).leader
     pairs, shares = class_pairs(given)
     nodes = class_sizes(given.labels, given.num_classes)
     means = {key: mean(values) for key, values in per_node.items()} | {

@@ -53,7 +53,7 @@ def error_lower_bound(confusion: ArrayLike, num_classes: int) -> NDArray[np.floa
 
 
 def entropy_lower_bound(confusion: ArrayLike, num_classes: int) -> NDArray[np.float64]:
-    r"""The first proposition turned round: :math:`H(y_i, Y_{N_i}) \ge NC \cdot \log_2 C`, Eq. (5).
+    r"""The first proposition as a bound: :math:`H(y_i, Y_{N_i}) \ge NC \cdot \log_2 C`, Eq. (5).
 
     NC is at most the joint label entropy of the neighborhood divided by :math:`\log_2 C`, with
     equality when all labels that occur are equally common.

@@ -302,13 +302,13 @@ def torch_csr(
     crow: torch.Tensor, col: torch.Tensor, values: torch.Tensor, shape: tuple[int, int]
 ) -> torch.Tensor:
     """A torch CSR tensor that shares the memory of its parts."""
-    _announce_csr_silently()
+    _silence_csr_warning()
     return torch.sparse_csr_tensor(crow, col, values, size=shape, check_invariants=False)
 
 
 @functools.cache
-def _announce_csr_silently() -> None:
-    """Let torch say once, unheard, that its CSR support is in beta."""
+def _silence_csr_warning() -> None:
+    """Swallow the warning, given once, that torch's CSR support is in beta."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         zero = torch.zeros(1, dtype=torch.int64)
@@ -318,7 +318,7 @@ def _announce_csr_silently() -> None:
 def _chunks(nnz: int, dense: torch.Tensor, buffers: int) -> Iterator[tuple[slice, torch.Tensor]]:
     """Slices of the entries, each with buffers for a row of ``dense`` per entry.
 
-    The buffers are used again for every slice: memory that is given back and asked for again
+    The buffers are used again for every slice: memory that is freed and allocated again
     many times fragments, and the process grows.
     """
     step = min(nnz, max(1, CHUNK_ELEMENTS // max(1, math.prod(dense.shape[1:]))))

@@ -243,7 +243,7 @@ def filter_rows(
 ) -> None:
     """Copy the entries of the selected rows whose column has a new place (not -1).
 
-    Every entry is written, and the next one overwrites it where it was not wanted: a branch would
+    Every entry is written, and the next one overwrites it where it is not kept: a branch would
     be mispredicted at every other entry. The new arrays need room for one entry too many.
     """
     new = np.uint64(0)

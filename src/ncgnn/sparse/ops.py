@@ -29,10 +29,10 @@ def weighted_matmul(
         [m] or [m, d]; with heads [m, heads, d], where head h uses ``values[:, h]``.
 
     The transposed pattern is made, and kept in the pattern, when a gradient of ``dense`` is first
-    asked for. The same input and number of threads give the same bits; on CUDA this holds for the
+    needed. The same input and number of threads give the same bits; on CUDA this holds for the
     CSR product, and for the sums over entries under ``torch.use_deterministic_algorithms(True)``.
     """
-    _check_entries(pattern, values, "values")
+    _check_values(values, "values", pattern.nnz, pattern.device)
     check_match(dense, "dense", values.dtype, values.device)
     n = pattern.shape[1]
     shape = list(dense.shape)
@@ -49,15 +49,9 @@ def weighted_matmul(
 
 
 def sampled_dot(pattern: SparsePattern, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """⟨left_i, right_j⟩ for every entry (i, j) of a pattern, without any nnz × d array.
+    """⟨left_i, right_j⟩ for every entry (i, j) of an m × n pattern, without any nnz × d array.
 
-    Args:
-        pattern: Places of the entries, m × n.
-        left: [m, d] or [m, heads, d].
-        right: [n, d] or [n, heads, d].
-
-    Returns:
-        [nnz] or [nnz, heads].
+    The result is [nnz] for [m, d] and [n, d], or [nnz, heads] for [m, heads, d] and [n, heads, d].
     """
     check_float(left, "left")
     check_match(left, "left", left.dtype, pattern.device)
@@ -77,33 +71,28 @@ def edge_softmax(pattern: SparsePattern, scores: torch.Tensor) -> torch.Tensor:
 
     α_e = exp(s_e - max s) / Σ exp(s - max s), both over the row of e.
 
-    Args:
-        pattern: Places of the entries.
-        scores: [nnz] or [nnz, heads], in the order of the pattern's entries.
-
-    Returns:
-        As the scores. A score of -inf gets weight 0; a row of nothing but -inf gets NaN, as in
-        ``torch.softmax``.
+    Scores are [nnz] or [nnz, heads], in the order of the pattern's entries, and so is the result. A
+    score of -inf gets weight 0; a row of nothing but -inf gets NaN, as in ``torch.softmax``.
     """
-    _check_entries(pattern, scores, "scores")
+    _check_values(scores, "scores", pattern.nnz, pattern.device)
     return cast("torch.Tensor", _EdgeSoftmax.apply(pattern, scores))
 
 
 def row_sum(pattern: SparsePattern, entries: torch.Tensor) -> torch.Tensor:
     """The sum over each row of entries [nnz] or [nnz, heads]; 0 for an empty row."""
-    _check_entries(pattern, entries, "entries")
+    _check_values(entries, "entries", pattern.nnz, pattern.device)
     return _row_sum(pattern, entries)
 
 
 def gather_rows(pattern: SparsePattern, nodes: torch.Tensor) -> torch.Tensor:
     """``nodes[i]`` for each entry (i, j), from [m] or [m, heads]: the value at the target."""
-    _check_nodes(nodes, pattern.shape[0], pattern)
+    _check_values(nodes, "nodes", pattern.shape[0], pattern.device)
     return _spread(pattern, nodes)
 
 
 def gather_columns(pattern: SparsePattern, nodes: torch.Tensor) -> torch.Tensor:
     """``nodes[j]`` for each entry (i, j), from [n] or [n, heads]: the value at the source."""
-    _check_nodes(nodes, pattern.shape[1], pattern)
+    _check_values(nodes, "nodes", pattern.shape[1], pattern.device)
     return cast("torch.Tensor", _GatherColumns.apply(pattern, nodes))
 
 
@@ -177,21 +166,11 @@ def _spread(pattern: SparsePattern, nodes: torch.Tensor) -> torch.Tensor:
     return cast("torch.Tensor", _Spread.apply(pattern, nodes))
 
 
-def _check_entries(pattern: SparsePattern, entries: torch.Tensor, name: str) -> None:
-    """Refuse what does not give one float, or one per head, to each entry."""
-    check_match(entries, name, getattr(entries, "dtype", torch.float32), pattern.device)
-    check_float(entries, name)
-    if entries.dim() not in (1, 2) or entries.shape[0] != pattern.nnz:
+def _check_values(values: torch.Tensor, name: str, size: int, device: torch.device) -> None:
+    """Refuse what does not give one float, or one per head, to each entry or node."""
+    check_match(values, name, getattr(values, "dtype", torch.float32), device)
+    check_float(values, name)
+    if values.dim() not in (1, 2) or values.shape[0] != size:
         raise InputError(
-            f"{name} must have shape [{pattern.nnz}] or [{pattern.nnz}, heads], not "
-            f"{list(entries.shape)}."
-        )
-
-
-def _check_nodes(nodes: torch.Tensor, size: int, pattern: SparsePattern) -> None:
-    check_match(nodes, "nodes", getattr(nodes, "dtype", torch.float32), pattern.device)
-    check_float(nodes, "nodes")
-    if nodes.dim() not in (1, 2) or nodes.shape[0] != size:
-        raise InputError(
-            f"nodes must have shape [{size}] or [{size}, heads], not {[*nodes.shape]}."
+            f"{name} must have shape [{size}] or [{size}, heads], not {list(values.shape)}."
         )

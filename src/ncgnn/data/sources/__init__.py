@@ -32,11 +32,7 @@ def list_parsers() -> list[str]:
 
 
 def find_parser(name: str) -> Parser:
-    """The function that reads files of a format: ``parse(files)`` with ``{file name: path}``.
-
-    Raises:
-        UnknownNameError: There is no such format.
-    """
+    """The function that reads files of a format: ``parse(files)`` with ``{file name: path}``."""
     if name not in list_parsers():
         raise UnknownNameError("file format", name, list_parsers())
     parse: Parser = import_module(f"{__name__}.{name.replace('-', '_')}").parse

@@ -147,12 +147,7 @@ _INSTRUCTIONS = _REMEMBER | frozenset(_ALSO_NEEDED.split())
 
 
 def load_pickle(path: Path) -> Any:
-    """The content of a Planetoid file: an array, a CSR matrix or a dictionary of lists.
-
-    Raises:
-        DataNotFoundError: There is no such file.
-        InputError: The file names anything but plain arrays, or is damaged.
-    """
+    """The content of a Planetoid file: an array, a CSR matrix or a dictionary of lists."""
     with reading(path, "Planetoid file"), errors_in(path):
         content = path.read_bytes()
         _check_instructions(content)
