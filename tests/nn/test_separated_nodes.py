@@ -104,7 +104,7 @@ def test_operators_are_made_once_for_all_models(inputs):
     fresh = GraphInputs(inputs.graph, dtype=torch.float64)
     for _ in range(4):
         separated("strict", "gcn")(fresh)
-    assert len(fresh._products) == 1
+    assert len(fresh._propagated) == 1
 
 
 @pytest.mark.parametrize("separation", ["strict", "source"])

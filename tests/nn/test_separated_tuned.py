@@ -131,7 +131,7 @@ def test_all_nodes_in_one_group_make_the_tuned_model(kind, plain, residual):
             conv.bias.copy_(weights["bias"])
             own = list(weights["own"])
             if kind is NCTunedSAGE:
-                conv.neighbours.copy_(weights["message"])
+                conv.neighbors.copy_(weights["message"])
                 conv.own.copy_(own.pop(0))
             else:
                 conv.weight.copy_(weights["message"])

@@ -72,7 +72,7 @@ def survives(dataset, data_dir, tmp_path, *, kills, epochs, hidden, seed):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_a_killed_run_resumes_bit_exactly(tmp_path):
-    survives("digits", tmp_path, tmp_path, kills=3, epochs=60, hidden=32, seed=1)
+    survives("digits", tmp_path, tmp_path, kills=2, epochs=60, hidden=32, seed=1)
 
 
 @pytest.mark.slow
