@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ncgnn.paper.targets import Request, Runs
 
 #: What is shared, and how the table calls it.
-KINDS = {"neighbours": "same neighbours and label", "features": "same features and label"}
+KINDS = {"neighbors": "same neighbors and label", "features": "same features and label"}
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Duplication(Target[DuplicationTable]):
     """Needs no runs."""
 
     name = "duplication"
-    title = "Share of nodes that share neighbours or features with another of their label"
+    title = "Share of nodes that share neighbors or features with another of their label"
     kind = "table"
     datasets = (*DATASETS, "chameleon", "squirrel")
 
@@ -41,7 +41,7 @@ class Duplication(Target[DuplicationTable]):
         rates: dict[tuple[str, str], float] = {}
         for dataset in request.datasets:
             found = duplication_rates(load(dataset, request.data_dir))
-            rates["neighbours", dataset] = found.neighbors
+            rates["neighbors", dataset] = found.neighbors
             rates["features", dataset] = found.features
         return DuplicationTable(request.datasets, rates)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import FuncFormatter
 
 from ncgnn._io import atomic_write
 
@@ -74,7 +74,12 @@ def group_names(count: int, measure: str = "NC") -> list[str]:
 def show_percent(*axes: Axis) -> None:
     """Label the ticks of axes that show shares, such as accuracy, in percent."""
     for axis in axes:
-        axis.set_major_formatter(PercentFormatter(1))
+        axis.set_major_formatter(FuncFormatter(_percent_tick))
+
+
+def _percent_tick(value: float, _: object) -> str:
+    """As many digits as the tick has, so that neighboring panels say 20% alike."""
+    return f"{100 * value:.4g}%"
 
 
 def twin(axis: Axes) -> Axes:
