@@ -19,6 +19,7 @@ from .data import split_report as split_report
 from .errors import InputError as InputError
 from .errors import NcgnnError as NcgnnError
 from .errors import NcgnnWarning as NcgnnWarning
+from .experiments import tune as tune
 from .graph import Graph as Graph
 from .metrics import ConfusionTracker as ConfusionTracker
 from .metrics import adjusted_homophily as adjusted_homophily

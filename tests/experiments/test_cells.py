@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from sweep_cells import contents, tiny_cells
 
 from ncgnn.experiments import sweep
 from ncgnn.experiments.cells import Cell, work
 from ncgnn.training import train_run
+
+pytestmark = pytest.mark.usefixtures("in_process")
 
 
 def test_a_warm_up_leaves_no_trace_but_time(tmp_path):

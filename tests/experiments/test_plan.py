@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from sweep_cells import hopeless_cells, tiny_cells
 
 import ncgnn
@@ -9,6 +10,8 @@ from ncgnn.errors import DataNotFoundError
 from ncgnn.experiments import finished_runs, grid, plan, sweep
 from ncgnn.report import plan_table
 from ncgnn.training import RunFolder, train_run
+
+pytestmark = pytest.mark.usefixtures("in_process")
 
 
 def test_a_plan_says_where_every_run_stands(tmp_path):

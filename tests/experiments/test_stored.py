@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from ncgnn.experiments import (
     sweep,
     write_stored,
 )
+from ncgnn.experiments.workers import WorkerPool
 from ncgnn.nn import model_names
 from ncgnn.training import RunResult, train_run
 
@@ -33,13 +32,14 @@ RESULT = {
     "epochs": 3,
     "split_sha256": "0",
 }
-ADD_ONE_BY_ONE = """
-import sys
-from ncgnn.experiments import Record, read_stored, write_stored
-records = read_stored(sys.argv[1])
-for place in range(int(sys.argv[3]), len(records), 2):
-    write_stored([records[place]], sys.argv[2])
-"""
+pytestmark = pytest.mark.usefixtures("in_process")
+
+
+def add_some(task, report, stop):
+    """In a worker: add every second record of a file to another, one by one."""
+    source, kept, start = task
+    for record in read_stored(source)[start::2]:
+        write_stored([record], kept)
 
 
 def records_of(configs):
@@ -172,12 +172,11 @@ def test_every_line_tells_its_format(tmp_path, number, words):
 def test_processes_that_write_at_once_lose_nothing(tmp_path):
     records = records_of(grid("digits", "mlp", seeds=40))
     write_stored(records, tmp_path / "all.jsonl")
-    paths = [str(tmp_path / name) for name in ("all.jsonl", "kept.jsonl")]
-    processes = [
-        subprocess.Popen([sys.executable, "-c", ADD_ONE_BY_ONE, *paths, str(start)])
-        for start in range(2)
-    ]
-    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    with WorkerPool(add_some, 2) as pool:
+        for start in (0, 1):
+            pool.add((tmp_path / "all.jsonl", tmp_path / "kept.jsonl", start))
+        kinds = [event.kind for event in pool.events(lambda: False)]
+    assert kinds.count("result") == 2
     names = {record.name for record in read_stored(tmp_path / "kept.jsonl")}
     assert names == {record.name for record in records}
 

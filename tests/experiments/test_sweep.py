@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,49 +15,50 @@ import pytest
 from sweep_cells import Notes, contents, hopeless_cells, tiny_cells
 
 import ncgnn
+from ncgnn._numba import use_threads
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning
 from ncgnn.experiments import finished_runs, grid, sweep
 from ncgnn.experiments.cells import Cell, fail, work
 from ncgnn.nn import MLP
 from ncgnn.training import train_run
 
+in_process = pytest.mark.usefixtures("in_process")
 
-def test_finished_cells_are_never_trained_again(tmp_path):
-    configs = tiny_cells()
-    first, second = Notes(), Notes()
-    result = sweep(configs, tmp_path, workers=2, watcher=first)
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A sweep by two workers: its folder, its result, and what a watcher heard."""
+    runs, notes = tmp_path_factory.mktemp("trained"), Notes()
+    return runs, sweep(tiny_cells(), runs, workers=2, watcher=notes), notes
+
+
+def test_finished_cells_are_never_trained_again(trained):
+    runs, result, first = trained
+    configs, second = tiny_cells(), Notes()
     assert [run.config for run in result.runs] == configs
     assert all(run.fresh for run in result.runs)
     assert not result.failed
     assert not result.left
     assert sorted(first.to_do) == sorted(config.name for config in configs)
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    again = sweep([*configs, configs[0]], tmp_path, workers=2, watcher=second)
+    before = {path: path.stat().st_mtime_ns for path in runs.rglob("*") if path.is_file()}
+    again = sweep([*configs, configs[0]], runs, workers=2, watcher=second)
     assert second.to_do == []
     assert second.done_before == 4
     assert not any(run.fresh for run in again.runs)
     assert [run.result for run in again.runs] == [run.result for run in result.runs]
-    assert before == {
-        path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()
-    }
+    assert before == {path: path.stat().st_mtime_ns for path in runs.rglob("*") if path.is_file()}
 
 
-def test_the_outcome_is_that_of_runs_one_by_one(tmp_path):
-    configs = tiny_cells()
-    sweep(configs, tmp_path / "sweep", workers=2)
-    program = (
-        "import sys; from pathlib import Path; sys.path[:0] = sys.argv[2:]\n"
-        "from sweep_cells import tiny_cells; from ncgnn.training import train_run\n"
-        "for config in tiny_cells(): train_run(config, Path(sys.argv[1]))"
-    )
-    subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "alone"), str(Path(__file__).parent)],
-        env=os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
-        check=True,
-    )
-    assert contents(tmp_path / "sweep") == contents(tmp_path / "alone")
+@in_process
+def test_the_outcome_is_that_of_runs_one_by_one(trained, tmp_path):
+    use_threads(1)
+    for config in tiny_cells():
+        train_run(config, tmp_path)
+    assert contents(trained[0]) == contents(tmp_path)
+    assert not train_run(tiny_cells()[0], trained[0]).fresh
 
 
+@in_process
 def test_a_failed_cell_keeps_its_error_and_the_others_go_on(tmp_path):
     bad = hopeless_cells()
     configs = bad + tiny_cells(["mlp"], (1, 2))
@@ -75,6 +78,7 @@ def test_a_failed_cell_keeps_its_error_and_the_others_go_on(tmp_path):
     assert notes.to_do == [bad[0].name]
 
 
+@in_process
 def test_a_cell_that_refuses_its_input_is_asked_again(tmp_path):
     """What was wrong may have been put right since, and asking is cheap."""
     (config,) = grid(["digits"], ["hog"], settings={"epochs": 2, "memory_limit": 1e-6})
@@ -99,6 +103,7 @@ def test_what_is_wrong_with_all_cells_is_said_once_and_leaves_nothing(tmp_path, 
     assert not list(tmp_path.iterdir())
 
 
+@in_process
 def test_another_graph_in_the_same_file_is_noticed(tmp_path):
     path = tmp_path / "mine.npz"
     for seed in (0, 1):
@@ -118,6 +123,7 @@ def test_another_graph_in_the_same_file_is_noticed(tmp_path):
             assert [run.config for run in outcome.runs] == others
 
 
+@in_process
 def test_another_run_under_a_cells_name_is_noticed(tmp_path):
     other, mine = tiny_cells(["mlp", "gcn"], (0,))
     sweep([other], tmp_path)
@@ -142,6 +148,7 @@ def test_the_error_of_a_cell_that_another_process_trains_is_not_written(tmp_path
     assert (cell.folder / "error.json").exists()
 
 
+@in_process
 def test_a_failure_is_forgotten_when_the_cell_is_trained_after_all(tmp_path):
     (config,) = tiny_cells(["mlp"], (0,))
     folder = tmp_path / config.name
@@ -154,10 +161,11 @@ def test_a_failure_is_forgotten_when_the_cell_is_trained_after_all(tmp_path):
     assert not (folder / "error.json").exists()
 
 
+@in_process
 @pytest.mark.parametrize("damage", ["flip", "cut", "unmark", "drop"])
-def test_damaged_cells_are_noticed_and_trained_again(tmp_path, damage):
-    configs = tiny_cells(["gcn"], (0, 1))
-    sweep(configs, tmp_path, workers=1)
+def test_damaged_cells_are_noticed_and_trained_again(trained, tmp_path, damage):
+    configs = tiny_cells()[2:]
+    shutil.copytree(trained[0], tmp_path, dirs_exist_ok=True)
     before = contents(tmp_path)
     folder = tmp_path / configs[0].name
     if damage == "flip":
@@ -181,6 +189,7 @@ def test_damaged_cells_are_noticed_and_trained_again(tmp_path, damage):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+@pytest.mark.usefixtures("one_thread")
 def test_a_killed_worker_is_replaced_and_its_cell_done(tmp_path):
     killed = []
 
@@ -188,13 +197,15 @@ def test_a_killed_worker_is_replaced_and_its_cell_done(tmp_path):
         if not killed:
             killed.extend(kill_trainers())
 
-    configs = tiny_cells(epochs=200, patience=200)
+    configs = tiny_cells(seeds=(0,), epochs=100, patience=100)
     notes = Notes(kill_once)
     result = sweep(configs, tmp_path / "killed", workers=2, watcher=notes)
     assert killed
-    assert len(result.runs) == 4
-    assert len(notes.begun) > 4  # somebody had to begin again
-    sweep(configs, tmp_path / "whole", workers=2)
+    assert len(result.runs) == 2
+    assert len(notes.begun) > 2  # somebody had to begin again
+    use_threads(1)
+    for config in configs:
+        train_run(config, tmp_path / "whole")
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
 
 
@@ -224,6 +235,7 @@ def _is_worker(process):
     return parent is not None and "forkserver" in " ".join(parent.cmdline())
 
 
+@in_process
 def test_stopping_keeps_what_was_done_and_the_same_call_goes_on(tmp_path):
     configs = tiny_cells(seeds=range(4))
     result = sweep(configs, tmp_path, workers=1, watcher=Notes(stop_after=2))
@@ -235,24 +247,27 @@ def test_stopping_keeps_what_was_done_and_the_same_call_goes_on(tmp_path):
 
 
 def test_a_cell_that_another_process_trains_is_waited_for(tmp_path):
-    (config,) = tiny_cells(["ncgcn"], (0,), epochs=150, patience=150)
-    program = (
-        "import sys; from pathlib import Path; sys.path[:0] = sys.argv[2:]\n"
-        "from sweep_cells import tiny_cells; from ncgnn.training import train_run\n"
-        "configs = tiny_cells(['ncgcn'], (0,), epochs=150, patience=150)\n"
-        "train_run(configs[0], Path(sys.argv[1]))"
-    )
-    other = subprocess.Popen(
-        [sys.executable, "-c", program, str(tmp_path), str(Path(__file__).parent)],
-        env=os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
-    )
-    while not (tmp_path / config.name / "metrics.jsonl").exists():
-        assert other.poll() is None
-        time.sleep(0.01)
-    result = sweep([config], tmp_path, workers=1)
-    assert other.wait() == 0
-    assert len(result.runs) == 1
-    assert not result.runs[0].fresh
+    (config,) = tiny_cells(["mlp"], (0,))
+    begun, asked_again = threading.Event(), threading.Event()
+
+    def wait(record):
+        begun.set()
+        assert asked_again.wait(60)
+
+    other = threading.Thread(target=train_run, args=(config, tmp_path), kwargs={"on_epoch": wait})
+    other.start()
+    assert begun.wait(60)
+
+    class Again(Notes):
+        def on_start(self, cell):
+            super().on_start(cell)
+            if len(self.begun) > 1:
+                asked_again.set()
+
+    result = sweep([config], tmp_path, workers=1, watcher=Again())
+    other.join()
+    (run,) = result.runs
+    assert not run.fresh
 
 
 def test_workers_leave_when_their_parent_is_gone(tmp_path):
@@ -278,6 +293,7 @@ def test_workers_leave_when_their_parent_is_gone(tmp_path):
     assert list((tmp_path / "runs").glob("*/checkpoint.safetensors"))  # and they saved their state
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_is_told_so(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(
@@ -297,7 +313,11 @@ def test_a_script_without_a_guard_is_told_so(tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="needs process groups")
 @pytest.mark.parametrize(
     ("engine", "number"),
-    [("local", signal.SIGINT), ("local", signal.SIGTERM), ("ray", signal.SIGTERM)],
+    [
+        ("local", signal.SIGINT),
+        pytest.param("local", signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param("ray", signal.SIGTERM, marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_saves_the_state(tmp_path, engine, number):
     if engine == "ray":
@@ -322,6 +342,7 @@ def test_a_signal_saves_the_state(tmp_path, engine, number):
     assert list(tmp_path.glob("*/checkpoint.safetensors"))
 
 
+@in_process
 def test_a_cell_that_cannot_be_written_leaves_the_others_alone(tmp_path):
     configs = tiny_cells(["mlp"], (0, 1))
     (tmp_path / configs[0].name).write_text("in the way")
@@ -332,6 +353,7 @@ def test_a_cell_that_cannot_be_written_leaves_the_others_alone(tmp_path):
         sweep(configs, tmp_path / configs[0].name)
 
 
+@in_process
 def test_a_worker_with_another_graph_refuses(tmp_path):
     (config,) = tiny_cells(["mlp"], (0,))
     graph = ncgnn.load("digits")
@@ -343,6 +365,7 @@ def test_a_worker_with_another_graph_refuses(tmp_path):
     assert work(Cell(config, tmp_path, None, 1, *hashes)).state == "finished"
 
 
+@in_process
 def test_what_is_damaged_or_of_another_graph_is_told_and_left_out(tmp_path):
     file = tmp_path / "mine.npz"
     ncgnn.save(ncgnn.generate(60, 200, classes=3, features=4), file)
@@ -376,12 +399,6 @@ def test_wrong_arguments(tmp_path, wrong):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_can_be_found_by_train_run_afterwards(tmp_path):
-    configs = tiny_cells(["mlp"], (0,))
-    sweep(configs, tmp_path)
-    assert not train_run(configs[0], tmp_path).fresh
-
-
 class Plain(MLP):
     """A model of one's own."""
 
@@ -391,3 +408,13 @@ def test_a_class_of_ones_own_is_trained_by_workers(tmp_path):
     result = sweep(configs, tmp_path, workers=1)
     assert result.failed == {}
     assert [run.config.model.name for run in result.runs] == ["Plain", "mlp"]
+
+
+def test_a_class_that_workers_cannot_import_is_an_error_with_a_remedy(tmp_path):
+    class Local(MLP):
+        """Known to this process alone."""
+
+    result = sweep(grid("digits", Local, settings={"epochs": 2}), tmp_path, workers=1)
+    (error,) = result.failed.values()
+    assert "a worker process does not know the model Local" in error
+    assert "@register_model" in error

@@ -11,18 +11,20 @@ import time
 from pathlib import Path
 
 import pytest
-from sweep_cells import contents
+from sweep_cells import contents, tiny_cells
 
+from ncgnn.experiments import sweep
+
+MODELS = ("ncgcn", "gcn", "mlp", "ncsage")
 PROGRAM = """
 import sys
 sys.path[:0] = [sys.argv[1]]
-from sweep_cells import tiny_cells
 from ncgnn.experiments import sweep
+from sweep_cells import tiny_cells
 
 if __name__ == "__main__":
     cells = tiny_cells(("ncgcn", "gcn", "mlp", "ncsage"), range(int(sys.argv[4])), epochs=60)
-    result = sweep(cells, sys.argv[2], engine=sys.argv[3], workers=2)
-    assert len(result.runs) == len(cells) and not result.failed and not result.left
+    sweep(cells, sys.argv[2], engine=sys.argv[3], workers=2)
 """
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
@@ -41,7 +43,8 @@ def done(runs):
 
 def survives(tmp_path, engine, *, seeds, kills):
     """Kill the process group at random moments; the outcome is that of an undisturbed sweep."""
-    assert start(tmp_path, tmp_path / "whole", "local", seeds).wait() == 0
+    cells = tiny_cells(MODELS, range(seeds), epochs=60)
+    sweep(cells, tmp_path / "whole", workers=2)
     rng, runs = random.Random(5), tmp_path / "killed"
     moments = sorted(rng.sample(range(4 * seeds - 1), kills))
     for moment in moments:
@@ -52,13 +55,15 @@ def survives(tmp_path, engine, *, seeds, kills):
         time.sleep(rng.random() * 0.1)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    assert start(tmp_path, runs, engine, seeds).wait() == 0
-    assert done(runs) == 4 * seeds
+    result = sweep(cells, runs, engine=engine, workers=2)
+    assert len(result.runs) == done(runs) == len(cells)
+    assert not result.failed
+    assert not result.left
     assert contents(runs) == contents(tmp_path / "whole")
 
 
 def test_a_killed_sweep_loses_nothing(tmp_path):
-    survives(tmp_path, "local", seeds=2, kills=2)
+    survives(tmp_path, "local", seeds=1, kills=1)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -11,33 +12,40 @@ from sweep_cells import Notes, contents, hopeless_cells, tiny_cells
 
 from ncgnn.errors import InputError
 from ncgnn.experiments import sweep
+from ncgnn.experiments.ray import connect
 
 pytest.importorskip("ray", reason="Ray is not installed; pip install 'ncgnn[ray]'")
 # Ray leaves sockets and files of its own to the end of the process.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def test_both_engines_give_the_same_runs_even_if_a_worker_is_killed(tmp_path):
-    configs = tiny_cells(epochs=80, patience=80)
-    configs += hopeless_cells()
+def test_both_engines_give_the_same_runs_even_if_stopped_and_a_worker_is_killed(tmp_path):
+    class Stop(Notes):
+        def stop(self):
+            return any(p.stat().st_size for p in runs.glob("*/metrics.jsonl"))
+
+    runs, configs = tmp_path / "ray", tiny_cells(epochs=80, patience=80)
+    endless = tiny_cells(["mlp"], (0, 1, 2), epochs=100000, patience=100000)
     killed = []
-    killer = threading.Thread(target=kill_one_trainer, args=(tmp_path / "ray", killed))
-    killer.start()
-    result = sweep(configs, tmp_path / "ray", engine="ray", workers=2, watcher=Notes())
-    killer.join()
+    with connect(None, 2):
+        stopped = sweep(endless, runs, engine="ray", workers=2, watcher=Stop())
+        assert len(stopped.left) == 3
+        assert list(runs.glob("*/checkpoint.safetensors"))
+        assert not list(runs.glob(".stop-*"))
+        shutil.rmtree(runs)
+        killer = threading.Thread(target=kill_one_trainer, args=(runs, killed))
+        killer.start()
+        result = sweep(configs + hopeless_cells(), runs, engine="ray", workers=2, watcher=Notes())
+        killer.join()
     assert killed
     assert len(result.runs) == 4
-    assert len(result.failed) == 1
-    sweep(configs[:4], tmp_path / "local", workers=2)
+    (failed,) = result.failed
+    sweep(configs, tmp_path / "local", workers=2)
     for path in (tmp_path / "local").iterdir():
-        assert (path / "environment.json").read_bytes() == (
-            tmp_path / "ray" / path.name / "environment.json"
-        ).read_bytes()
-    failed = next(iter(result.failed))
-    for file in sorted(failed.iterdir()):
-        file.unlink()
-    failed.rmdir()
-    assert contents(tmp_path / "ray") == contents(tmp_path / "local")
+        environment = (path / "environment.json").read_bytes()
+        assert (runs / path.name / "environment.json").read_bytes() == environment
+    shutil.rmtree(failed)
+    assert contents(runs) == contents(tmp_path / "local")
 
 
 def kill_one_trainer(runs, killed):
@@ -53,19 +61,6 @@ def kill_one_trainer(runs, killed):
             process.send_signal(signal.SIGKILL)
             killed.append(process.pid)
             return
-
-
-@pytest.mark.slow
-def test_stopping_saves_the_state(tmp_path):
-    class Stop(Notes):
-        def stop(self):
-            return any(p.stat().st_size for p in tmp_path.glob("*/metrics.jsonl"))
-
-    configs = tiny_cells(epochs=100000, patience=100000)
-    result = sweep(configs, tmp_path, engine="ray", workers=2, watcher=Stop())
-    assert len(result.left) == 4
-    assert list(tmp_path.glob("*/checkpoint.safetensors"))
-    assert not list(tmp_path.glob(".stop-*"))
 
 
 @pytest.mark.slow

@@ -18,13 +18,17 @@ import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.experiments import Watcher, tune
 from ncgnn.experiments.tuning.space import make_search
-from ncgnn.experiments.tuning.storage import quiet
+from ncgnn.experiments.tuning.storage import SearchError, quiet
 from ncgnn.experiments.tuning.study import Study
+from ncgnn.nn import MLP
 from ncgnn.training import make_config, train_run
 from ncgnn.training.folder import DONE, ERROR
 
 QUICK = {"hidden": 16, "epochs": 5}
 LONG = {"hidden": 16, "epochs": 400, "patience": 400}
+
+
+in_process = pytest.mark.usefixtures("in_process")
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +84,7 @@ def test_the_best_trial_wins(searched):
     assert (result.state.complete, result.state.pruned, result.state.failed) == (4, 0, 0)
 
 
+@in_process
 def test_the_metric_decides_which_trial_wins(tmp_path):
     settings = QUICK | {"metric": "macro_f1"}
     options = {"trials": 3, "workers": 1, "evaluate_seeds": 0, "runs": tmp_path / "study"}
@@ -94,6 +99,7 @@ def test_the_metric_decides_which_trial_wins(tmp_path):
         tune("digits", "mlp", search={"metric": ["accuracy", "macro_f1"]}, **options)
 
 
+@in_process
 def test_a_trial_is_the_mean_over_its_seeds(searched, tmp_path):
     _, result = searched
     configs = [result.config.model_copy(update={"training": t}) for t in _with_seeds(result, 0, 3)]
@@ -105,6 +111,7 @@ def _with_seeds(result, *seeds):
     return [result.config.training.model_copy(update={"seed": seed}) for seed in seeds]
 
 
+@in_process
 def test_the_best_configuration_trains_and_is_what_was_evaluated(searched):
     runs, result = searched
     assert [run.config.training.seed for run in result.runs] == [1, 2]
@@ -127,6 +134,7 @@ def test_nothing_heavy_is_kept_and_test_scores_are_not(searched):
     assert "test" not in (result.folder / "journal.jsonl").read_text()
 
 
+@in_process
 def test_the_same_call_again_does_only_what_is_missing(small, tmp_path):
     first = small(tmp_path, trials=2)
     journal = first.folder / "journal.jsonl"
@@ -227,6 +235,7 @@ def test_two_searches_at_once_are_one(small, tmp_path):
     assert results[0].parameters == results[1].parameters
 
 
+@in_process
 def test_test_labels_change_nothing(tmp_path):
     graph = ncgnn.generate(300, 900, classes=3, features=8, seed=1)
     test = ncgnn.make_split(graph, "uniform", 0).test
@@ -250,6 +259,7 @@ def test_test_labels_change_nothing(tmp_path):
     assert found[0] == found[1]
 
 
+@in_process
 def test_a_changed_graph_is_another_study(tmp_path):
     file = tmp_path / "g.npz"
     ncgnn.save(ncgnn.generate(100, 300, classes=2, features=4, seed=1), file)
@@ -261,6 +271,7 @@ def test_a_changed_graph_is_another_study(tmp_path):
     assert len(list(tmp_path.glob("tune-g-mlp-*"))) == 2
 
 
+@in_process
 def test_runs_on_another_graph_of_that_name_are_noticed_before_the_search(tmp_path):
     file = tmp_path / "g.npz"
     options = {"trials": 1, "settings": QUICK, "evaluate_seeds": 1, "workers": 1}
@@ -279,6 +290,7 @@ def test_runs_on_another_graph_of_that_name_are_noticed_before_the_search(tmp_pa
     assert len(tune(str(other), "mlp", runs=tmp_path / "runs", **options).runs) == 1
 
 
+@in_process
 def test_when_every_trial_fails_the_error_says_why(small, tmp_path):
     hopeless = {"search": {"training.learning_rate": [1e30]}}
     message = r"no trial was complete.*--retry-failed tries again.*in epoch 0; lower"
@@ -296,6 +308,7 @@ def test_when_every_trial_fails_the_error_says_why(small, tmp_path):
     assert [int(row["trial"]) for row in after] == [int(row["trial"]) + 5 for row in before]
 
 
+@in_process
 def test_a_failed_run_of_the_winner_is_tried_once_more_if_wanted(small, tmp_path):
     options = {"trials": 1, "evaluate_seeds": 1}
     (run,) = small(tmp_path, **options).runs
@@ -306,6 +319,7 @@ def test_a_failed_run_of_the_winner_is_tried_once_more_if_wanted(small, tmp_path
     assert (retried.failed, len(retried.runs)) == ({}, 1)
 
 
+@in_process
 def test_the_share_of_test_nodes_that_the_search_has_seen(small, tmp_path):
     result = small(tmp_path, trials=1, evaluate_seeds=2)
     graph = ncgnn.load(result.config.data.dataset)
@@ -350,6 +364,7 @@ def test_a_script_without_a_guard_hears_of_it(tmp_path):
     assert 'if __name__ == "__main__":' in last
 
 
+@in_process
 def test_a_bad_trial_is_pruned(small, tmp_path):
     rates = {"training.learning_rate": [1e-9, 0.02, 0.03, 0.04, 0.05]}
     settings = {"hidden": 16, "epochs": 30}
@@ -362,6 +377,7 @@ def test_a_bad_trial_is_pruned(small, tmp_path):
     assert result.parameters["training.learning_rate"] > 0.01
 
 
+@in_process
 def test_a_small_space_is_tried_once_and_no_more(small, tmp_path):
     space = {"training.learning_rate": [0.01, 0.02]}
     fixed = QUICK | {"weight_decay": 0.0, "dropout": 0.1}
@@ -371,6 +387,7 @@ def test_a_small_space_is_tried_once_and_no_more(small, tmp_path):
     assert sorted(row["training.learning_rate"] for row in rows(result.folder)) == ["0.01", "0.02"]
 
 
+@in_process
 def test_a_time_limit_ends_the_search(small, tmp_path):
     with pytest.raises(InputError, match="the same command continues"):
         small(tmp_path, settings=LONG | {"epochs": 10**6, "patience": 10**6}, timeout=0.5)
@@ -398,6 +415,7 @@ def test_wrong_input_is_refused(small, tmp_path, options, message):
         small(tmp_path, **options)
 
 
+@in_process
 def test_a_split_of_its_own_keeps_its_test_nodes_out_of_the_search(small, tmp_path):
     settings = QUICK | {"split_seed": 7}
     result = small(tmp_path, settings=settings, trials=2, evaluate_seeds=2)
@@ -405,3 +423,25 @@ def test_a_split_of_its_own_keeps_its_test_nodes_out_of_the_search(small, tmp_pa
     assert len({run.result["split_sha256"] for run in result.runs}) == 1
     redrawn = small(tmp_path, trials=2, evaluate_seeds=2)
     assert redrawn.seen > 0.5
+
+
+class Searched(MLP):
+    """A model of one's own."""
+
+
+def test_a_class_of_ones_own_is_searched(small, tmp_path):
+    options = {"settings": QUICK, "evaluate_seeds": 1, "workers": 1, "runs": tmp_path}
+    result = ncgnn.tune("digits", Searched, trials=2, **options)
+    assert (result.config.model.name, result.state.complete) == ("Searched", 2)
+    assert [run.config.model.name for run in result.runs] == ["Searched"]
+    assert result.folder.name.startswith("tune-digits-Searched-")
+    best = make_config(config=result.folder / "best.toml", seed=1)
+    assert best == result.runs[0].config
+
+
+def test_a_class_that_workers_cannot_import_is_an_error_with_a_remedy(tmp_path):
+    class Hidden(MLP):
+        """Known to this process alone."""
+
+    with pytest.raises(SearchError, match=r"does not know the model Hidden.*@register_model"):
+        tune("digits", Hidden, settings=QUICK, trials=1, workers=1, runs=tmp_path)

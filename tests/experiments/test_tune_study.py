@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
+import multiprocessing
 import os
-import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -18,33 +16,29 @@ from ncgnn._io import take_lock
 from ncgnn.errors import InputError
 from ncgnn.experiments.tuning.search import run_trial, write_results
 from ncgnn.experiments.tuning.space import make_search
-from ncgnn.experiments.tuning.storage import mend_journal, quiet
+from ncgnn.experiments.tuning.storage import JournalLock, mend_journal, quiet
 from ncgnn.experiments.tuning.study import Study, Trial
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 
-#: Takes a trial, says so, and waits to be killed.
-TAKES_ONE = """
-import sys, time
-from pathlib import Path
-from ncgnn.experiments.tuning.study import Study
-from ncgnn.experiments.tuning.space import make_search
+#: Starts processes fast, as it has imported everything.
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(["ncgnn.experiments.workers"])
 
-trial = Study(make_search(dataset="digits", model="mlp"), Path(sys.argv[1]), 9).take()
-print(trial.number, flush=True)
-time.sleep(600)
-"""
-#: Holds the lock of the journal until it is killed.
-HOLDS_LOCK = """
-import sys, time
-from pathlib import Path
-from ncgnn.experiments.tuning.storage import JournalLock
 
-lock = JournalLock(Path(sys.argv[1]))
-lock.acquire()
-print("locked", flush=True)
-time.sleep(600)
-"""
+def take_one(pipe, folder):
+    """In a process: take a trial, say so, and wait to be killed."""
+    with quiet():
+        trial = open_study(folder).take()
+        pipe.send(trial.number)
+        time.sleep(600)
+
+
+def hold_lock(pipe, journal):
+    """In a process: hold the lock of the journal until it is killed."""
+    lock = JournalLock(journal)
+    pipe.send(lock.acquire())
+    time.sleep(600)
 
 
 @pytest.fixture(autouse=True)
@@ -57,16 +51,16 @@ def open_study(folder, total=9, **options):
     return Study(make_search(dataset="digits", model="mlp", **options), folder, total)
 
 
-def start(code, *arguments):
-    command = [sys.executable, "-c", code, *(str(argument) for argument in arguments)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    return process, process.stdout.readline().strip()
+def start(target, argument):
+    ours, theirs = SERVER.Pipe()
+    process = SERVER.Process(target=target, args=(theirs, argument), daemon=True)
+    process.start()
+    return process, ours.recv()
 
 
 def kill(process):
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.kill()
+    process.join()
 
 
 def scores(value):
@@ -131,8 +125,8 @@ def test_damage_in_the_middle_is_one_clear_error(tmp_path):
 
 def test_a_lock_ends_with_its_process(tmp_path):
     complete(open_study(tmp_path), 0.1)
-    process, said = start(HOLDS_LOCK, tmp_path / "journal.jsonl")
-    assert said == "locked"
+    process, said = start(hold_lock, tmp_path / "journal.jsonl")
+    assert said
     assert take_lock(tmp_path / "journal.lock", wait=False) is None
     kill(process)
     begun = time.monotonic()
@@ -141,10 +135,10 @@ def test_a_lock_ends_with_its_process(tmp_path):
 
 
 def test_a_killed_process_loses_no_trial(tmp_path):
-    process, number = start(TAKES_ONE, tmp_path)
+    process, number = start(take_one, tmp_path)
     study = open_study(tmp_path)
     other = study.take()  # the first one lives, and is left alone
-    assert number == "0"
+    assert number == 0
     assert other.number == 1
     assert study.state().running == 2
     kill(process)
@@ -176,7 +170,7 @@ def test_a_trial_that_kills_its_processes_is_given_up(tmp_path):
 
 
 def test_a_trial_is_not_blamed_for_the_end_of_its_command(tmp_path):
-    process, _ = start(TAKES_ONE, tmp_path)
+    process, _ = start(take_one, tmp_path)
     study = open_study(tmp_path)
     study.recover()
     assert study.state().running == 1

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from ncgnn.errors import InputError, NcgnnError
-from ncgnn.experiments.workers import MOST_FALSE_STARTS, WorkerPool
+from ncgnn.experiments import workers
+from ncgnn.experiments.workers import WorkerPool
 
 
 class FalseStart:
@@ -57,22 +58,24 @@ def events_of(work, *tasks):
 
 @pytest.mark.parametrize(
     ("end", "how", "starts", "error"),
-    [(os._exit, 1, 2, "__main__"), (signal.raise_signal, 9, MOST_FALSE_STARTS, "SIGKILL")],
+    [(os._exit, 1, 2, "__main__"), (signal.raise_signal, 9, 3, "SIGKILL")],
 )
-def test_processes_that_never_begin_end_the_work(end, how, starts, error, tmp_path):
+def test_processes_that_never_begin_end_the_work(end, how, starts, error, tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "MOST_FALSE_STARTS", 3)
     tally = tmp_path / "tally"
     with pytest.raises(NcgnnError, match=error):
         events_of(FalseStart(end, how, tally), 1)
     assert tally.stat().st_size == starts
 
 
-def test_false_starts_count_from_the_last_process_that_began(tmp_path):
-    work = FalseStart(signal.raise_signal, 9, tmp_path / "tally", begins=MOST_FALSE_STARTS)
+def test_false_starts_count_from_the_last_process_that_began(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "MOST_FALSE_STARTS", 3)
+    work = FalseStart(signal.raise_signal, 9, tmp_path / "tally", begins=3)
     heard = events_of(work, "die", "live")
     assert [kind for kind, *_ in heard] == ["started", "died", "started", "report", "result"]
     assert heard[1] == ("died", "die", "by signal SIGKILL")
     assert heard[-1] == ("result", "live", "live")
-    assert (tmp_path / "tally").stat().st_size == 2 * MOST_FALSE_STARTS
+    assert (tmp_path / "tally").stat().st_size == 2 * 3
 
 
 def fail_at_once(task, report, stop):
@@ -83,7 +86,7 @@ def test_an_error_of_the_work_is_told(tmp_path):
     assert events_of(fail_at_once, 1)[-1] == ("error", 1, "1 is refused.")
 
 
-@pytest.mark.parametrize("command", ["sweep", "tune"])
+@pytest.mark.parametrize("command", ["sweep", pytest.param("tune", marks=pytest.mark.slow)])
 def test_ctrl_c_while_processes_start_is_no_error(command, tmp_path):
     """A terminal sends it to all processes, also to those that still import."""
     arguments = ["digits", "--set", "epochs=500", "--runs", tmp_path, "--workers", 1]
@@ -109,12 +112,11 @@ def test_ctrl_c_while_processes_start_is_no_error(command, tmp_path):
 
 
 TERMINATED = """
-import multiprocessing, sys, time
-from sweep_cells import tiny_cells
-from ncgnn.experiments import sweep
+import multiprocessing, time
+from test_workers import events_of, echo
 
 if __name__ == "__main__":
-    sweep(tiny_cells(["mlp"], (0,), epochs=2), sys.argv[1], workers=1)
+    assert len(events_of(echo, 1)) == 3
     process = multiprocessing.get_context("forkserver").Process(target=time.sleep, args=(60,))
     process.start()
     process.terminate()
@@ -123,12 +125,13 @@ if __name__ == "__main__":
 """
 
 
-def test_processes_of_others_hear_signals_after_a_sweep(tmp_path):
+def test_processes_of_others_hear_signals_afterwards(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(TERMINATED)
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
-        [sys.executable, script, tmp_path / "runs"],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
+        [sys.executable, script],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
         text=True,
         check=False,

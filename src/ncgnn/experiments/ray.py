@@ -37,8 +37,8 @@ def run_ray(
     """Work on cells with the processes of a Ray cluster.
 
     Args:
-        cells: What to do; their folders must be seen by every machine of the cluster.
-        watcher: Told what has ended, and asked whether to stop.
+        cells: What to train; their folders must be seen by every machine of the cluster.
+        watcher: Asked whether to stop.
         workers: Number of processes of a cluster that is started here; an existing one decides
             for itself.
         retries: How often Ray tries a cell again after its process died.
@@ -46,7 +46,7 @@ def run_ray(
     """
     cells, data = list(cells), os.environ.get(DATA_VARIABLE)
     order = cells[0].runs / f".stop-{uuid4().hex}"
-    with _cluster(address, workers * max(cell.threads for cell in cells)) as ray:
+    with connect(address, workers * max(cell.threads for cell in cells)) as ray:
         _check_room(ray, max(cell.threads for cell in cells))
         task = ray.remote(max_retries=retries)(_work)
         waiting = {
@@ -68,12 +68,12 @@ def run_ray(
 
 
 def _check_room(ray: Any, threads: int) -> None:
-    """Complain if no machine has that many cores; Ray itself would wait for one for ever."""
+    """Refuse more threads than any machine has cores; Ray itself would wait for ever."""
     alive = [node for node in ray.nodes() if node["Alive"]]
     most = max((node["Resources"].get("CPU", 0) for node in alive), default=0)
     if most < threads:
         raise InputError(
-            f"--threads is {threads}, but no machine of the cluster has more than {most:.0f} cores."
+            f"--threads must be at most {most:.0f}, the cores of the largest node; got {threads}."
         )
 
 
@@ -102,8 +102,8 @@ def _fetch(ray: Any, reference: Any, cell: Cell, retries: int) -> Cell:
 
 
 @contextmanager
-def _cluster(address: str | None, cores: int) -> Generator[Any]:
-    """A connection to a cluster, or a cluster that ends with the block."""
+def connect(address: str | None, cores: int) -> Generator[Any]:
+    """Connect to a cluster, or start one that ends with the block."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # A cluster started here has its machine to itself, like the processes of the local engine.
     os.environ.setdefault("RAY_worker_niceness", "0")
@@ -148,7 +148,7 @@ def _own_signals() -> Generator[None]:
 
 
 def _check_reachable(address: str) -> None:
-    """Complain if nobody answers at ``host:port``; Ray itself would wait for ever."""
+    """Refuse an address at which nobody answers; Ray itself would wait for ever."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
         return  # a name that Ray looks up itself, like auto
