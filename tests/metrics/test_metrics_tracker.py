@@ -222,3 +222,10 @@ def test_masks_of_tensors():
 def test_thresholds_outside_zero_to_one_are_refused(threshold):
     with pytest.raises(InputError, match="threshold"):
         confusion_masks([0.5], threshold)
+
+
+@pytest.mark.parametrize("num_classes", [0, -1, 2.5, "3"])
+def test_numbers_of_classes_are_checked_before_any_labels_come(num_classes):
+    graph = Graph.from_edge_index([[0, 1], [1, 0]], labels=[0, 1])
+    with pytest.raises(InputError, match="num_classes"):
+        ConfusionTracker(graph, num_classes=num_classes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncgnn.errors import InputError
-from ncgnn.graph import Graph, as_graph, compact_classes, to_numpy
+from ncgnn.graph import Graph, as_graph, compact_classes, to_numpy, whole_number
 from ncgnn.metrics.neighborhoods import MEMORY_BUDGET, Neighborhoods, is_closed, label_graph
 
 if TYPE_CHECKING:
@@ -119,9 +119,10 @@ class ConfusionTracker:
     ) -> None:
         if not isinstance(graph, Graph):
             graph = as_graph(graph, num_classes=num_classes, require_labels=False)
-        self.num_classes = graph.num_classes if num_classes is None else num_classes
-        if num_classes is None and self.num_classes < 1:
-            raise InputError("the graph has no labels; say how many classes with num_classes=….")
+        if num_classes is None and graph.num_classes < 1:
+            raise InputError("the graph has no labels; set num_classes=….")
+        count = graph.num_classes if num_classes is None else num_classes
+        self.num_classes = whole_number(count, "num_classes", 1, 1 << 24)
         self.graph = graph
         self.hops = hops
         self.closed = is_closed(neighborhood)

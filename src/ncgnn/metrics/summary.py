@@ -109,12 +109,12 @@ def analyze(
     several = (hops,) if isinstance(hops, int) else hops
     counts = tuple(whole_number(k, "hops", 1) for k in several)
     if not counts:
-        raise InputError("hops is empty; give at least one hop count.")
+        raise InputError("hops must name at least one hop count; got none.")
     given = label_graph(graph, labels, num_classes, features=True)
     analyzed = given.graph.with_labels(given.labels, given.num_classes)
     per_node = _per_node(given, counts)
-    labels_around = (given.classes, given.num_classes)
-    leaders = Neighborhoods(given.graph).count(*labels_around, leader=True, same=False).leader
+    around = Neighborhoods(given.graph)
+    leaders = around.count(given.classes, given.num_classes, leader=True, same=False).leader
     pairs, shares = class_pairs(given)
     nodes = class_sizes(given.labels, given.num_classes)
     means = {key: mean(values) for key, values in per_node.items()} | {
