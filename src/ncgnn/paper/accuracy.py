@@ -156,7 +156,6 @@ class AccuracyTarget(Target[AccuracyTable]):
 
     def rows(self, request: Request, dataset: str) -> list[Row]:
         """Models and ablations as they are."""
-        del dataset
         return rows_by_name(request.models)
 
     def collect(self, request: Request, runs: Runs) -> AccuracyTable:

@@ -37,7 +37,6 @@ class Duplication(Target[DuplicationTable]):
 
     def collect(self, request: Request, runs: Runs) -> DuplicationTable:
         """Count twins in every graph."""
-        del runs
         rates: dict[tuple[str, str], float] = {}
         for dataset in request.datasets:
             found = duplication_rates(load(dataset, request.data_dir))

@@ -66,9 +66,7 @@ class Request:
 
     Attributes:
         datasets: Names or paths of npz files.
-        models: Names.
         seeds: Of split, first weights and dropout.
-        split: The one split family of all its cells.
         data_dir: Folder with npz files.
         settings: Options that all its cells share, as ``make_config`` takes them.
         files: TOML files with options of the cells that they name.
@@ -169,7 +167,6 @@ class Target(ABC, Generic[Data]):
 
     def rows(self, request: Request, dataset: str) -> list[Row]:
         """What is trained on a data set: by default every model as it is."""
-        del dataset
         return [Row(model, model) for model in request.models]
 
     def cells(self, request: Request) -> list[RunConfig]:
@@ -201,13 +198,11 @@ class Target(ABC, Generic[Data]):
 
     def tables(self, data: Data) -> list[Table]:
         """Its numbers as tables; a figure has none."""
-        del data
         return []
 
     def draw(self, data: Data) -> Figure:
         """Its numbers as a figure, in the style that :meth:`Reproduction.figure` sets."""
-        del data
-        raise InputError(f"{self.name} is a table; it has no figure.")
+        raise InputError(f"{self.name} is a table and has no figure.")
 
 
 def target_names() -> list[str]:
@@ -232,11 +227,10 @@ class Reproduction:
     """A table or figure, as far as it can be made.
 
     Attributes:
-        target: What it is.
         request: What was asked for, without the data sets that are not at hand.
         absent: Data sets that are not at hand, with the reason.
         missing: Names of runs that are not finished.
-        data: Its numbers.
+        data: Its numbers, as :meth:`Target.collect` gives them.
     """
 
     target: Target[Any]
@@ -334,8 +328,8 @@ def reproduce(
     Args:
         name: Of the table or figure.
         runs: Finished runs; those that it does not rest on are not looked at.
-        request: What it shall show.
-        absent: Data sets that are not at hand.
+        request: What it shall show, as :func:`request_for` gives it.
+        absent: Data sets that are not at hand, likewise.
         stored: Compact records, used where there is no run; see :attr:`Target.takes_stored`.
 
     Raises:
@@ -377,10 +371,10 @@ def request_for(
 
     Args:
         name: Of the table or figure.
-        datasets: By default the paper's.
-        models: By default the paper's.
-        seeds: Of every cell: how many, from 0 on, or which.
-        split: Split family of every cell; by default that of the printed numbers.
+        datasets: By default the paper's, as for models.
+        models: Names of models, or of rows such as ``three-hops``.
+        seeds: How many, from 0 on, or which.
+        split: By default the split family of the printed numbers.
         data_dir: Folder with npz files.
         config: TOML files, each with options of the cells whose model and data set it names.
         settings: Options of every cell.

@@ -63,7 +63,6 @@ class Distributions(Target[DistributionsData]):
 
     def collect(self, request: Request, runs: Runs) -> DistributionsData:
         """Histograms of the graphs."""
-        del runs
         panels: list[DistributionPanel] = []
         for dataset in request.datasets:
             graph, rule = load(dataset, request.data_dir), preset_rule(request, dataset)

@@ -46,7 +46,6 @@ class Entropy(Target[EntropyData]):
 
     def collect(self, request: Request, runs: Runs) -> EntropyData:
         """Eqs. (6) to (14) of the paper, for several numbers of classes."""
-        del request, runs
         places = np.array(CONFUSION)
         curves = tuple(
             EntropyCurve(

@@ -128,9 +128,8 @@ def _draw_panel(axis: Axes, other: Axes, panel: InterplayPanel) -> None:
     axis.set_ylim(bottom=0)
     axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axis.margins(x=0.02)
-    parts.set_panel_title(
-        axis, f"{panel.dataset}, k = {panel.hops}, {parts.count_runs(panel.runs)}"
-    )
+    runs = parts.count_runs(panel.runs)
+    parts.set_panel_title(axis, f"{panel.dataset}, k = {panel.hops}, {runs}")
 
 
 def _draw_band(axis: Axes, curve: Curve, label: str, look: tuple[str, str, float]) -> None:

@@ -82,10 +82,8 @@ class Sensitivity(parts.SeparatedFigure[parts.ModelPanels[SensitivityPanel]]):
                 for hops in HOPS
             ]
             if found:
-                best = best_pair(request.models[0], dataset)
-                panels.append(
-                    SensitivityPanel(parts.short_name(request, dataset), *best, tuple(curves))
-                )
+                name, best = parts.short_name(request, dataset), best_pair(model, dataset)
+                panels.append(SensitivityPanel(name, *best, tuple(curves)))
         return parts.ModelPanels(model, tuple(panels))
 
     def draw(self, data: parts.ModelPanels[SensitivityPanel]) -> Figure:
@@ -101,9 +99,8 @@ class Sensitivity(parts.SeparatedFigure[parts.ModelPanels[SensitivityPanel]]):
             axis.margins(x=0.06)
             show_percent(axis.yaxis)
             parts.set_panel_title(axis, panel.dataset)
-        parts.label_outer(
-            axes, columns, "threshold T", f"test accuracy of {model_title(data.model)}"
-        )
+        accuracy = f"test accuracy of {model_title(data.model)}"
+        parts.label_outer(axes, columns, "threshold T", accuracy)
         parts.add_legend(figure, axes, columns=4 if columns > 1 else 2)
         return figure
 

@@ -118,7 +118,6 @@ class Competitors(Plan):
 
     def search(self, row: str, dataset: str, store: Store | None = None) -> list[RunConfig]:
         """The runs by which a choice is made; none where nothing is searched."""
-        del store
         if not is_tuned(row):
             return []
         epochs = FEWER_EPOCHS.get((dataset, row), PLAN[dataset][1])

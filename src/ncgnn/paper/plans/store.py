@@ -78,7 +78,6 @@ class Plan(ABC):
 
     def presets(self, store: Store) -> str:
         """The parameters that the plan chose, as a TOML file of presets; most plans choose none."""
-        del store
         return ""
 
 
