@@ -47,17 +47,11 @@ class Cell:
     """A run of a sweep: its configuration and its state.
 
     Attributes:
-        config: All options.
-        runs: Folder of all runs.
-        data_dir: Folder with npz files.
-        threads: Number of threads that train it.
         graph_sha256: Hash of its graph; "" if that is not at hand.
-        split_sha256: Hash of its split.
         warm_up: Whether two epochs that are thrown away come first, so that its time is without
             what a process does once.
         state: ``running`` means in another process, ``damaged`` since it was finished.
         wanted: Whether a sweep has work to do on it.
-        run: The finished run.
         error: Why it failed or cannot be trained, or what is damaged.
         warnings: What a person should know of its training.
         model: The class of a model of one's own, for processes that do not know it yet.
@@ -160,10 +154,8 @@ def use_class(name: str, kind: type[Model] | None) -> None:
 def inspect(cell: Cell, *, retry_failed: bool = False) -> Cell:
     """A cell in its present state; it is finished only if every file is as it was written.
 
-    Args:
-        cell: The cell.
-        retry_failed: Whether a run that failed is wanted. One that refused its input always is,
-            as that may have been put right since.
+    A run that failed is wanted with ``retry_failed`` only, but one that refused its input always,
+    as that may have been put right since.
     """
     folder = cell.folder
     try:

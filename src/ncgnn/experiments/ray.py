@@ -34,15 +34,10 @@ def run_ray(
     retries: int,
     address: str | None,
 ) -> Iterable[Cell]:
-    """Work on cells with the processes of a Ray cluster.
+    """Work on cells with the processes of a Ray cluster, whose machines all see their folders.
 
-    Args:
-        cells: What to train; their folders must be seen by every machine of the cluster.
-        watcher: Asked whether to stop.
-        workers: Number of processes of a cluster that is started here; an existing one decides
-            for itself.
-        retries: How often Ray tries a cell again after its process died.
-        address: Of an existing cluster, ``auto`` for the one of this machine; None starts one.
+    The cluster is an existing one by its ``address`` (``auto`` for that of this machine), or one
+    that is started here for so many ``workers``. Ray tries a cell again whose process died.
     """
     cells, data = list(cells), os.environ.get(DATA_VARIABLE)
     order = cells[0].runs / f".stop-{uuid4().hex}"

@@ -60,10 +60,8 @@ class Record:
     """A finished run.
 
     Attributes:
-        name: That of its configuration.
         config: All options, by section.
         result: The content of ``result.json``.
-        seconds: Training time.
         code: The first digits of the hash of this package's source that trained it, with ``+``
             between them if another version continued it; "" if unknown.
         graph: The first digits of the hash of the graph; "" if unknown.
@@ -276,8 +274,6 @@ class Row:
 
     Attributes:
         dataset: Name or path of the graph.
-        split: Split family.
-        model: Name.
         options: Those that distinguish the row from others of this model on this data set.
         records: The runs, by seed.
         difference: To the row it was compared with.
@@ -356,10 +352,8 @@ def short_names(datasets: Iterable[str]) -> dict[str, str]:
 def results_table(records: Iterable[Record], against: str | None = None) -> list[Row]:
     """Group runs by all of their configuration but the seed.
 
-    Args:
-        records: Finished runs.
-        against: Label of a row (model, and options if there are several rows of it) with which the
-            others of the same data set and split family are compared, seed by seed.
+    With ``against``, the label of a row (model, and options if there are several rows of it), the
+    others of the same data set and split family are compared with that row, seed by seed.
 
     Returns:
         Rows by data set, split family, model and options. Split families are never put together.
@@ -454,10 +448,7 @@ def paired_test(
     (Nadeau and Bengio, "Inference for the Generalization Error", Machine Learning 52, 2003), with
     :math:`n - 1` degrees of freedom. Without the correction differences look surer than they are.
 
-    Args:
-        first: Scores of one model.
-        second: Scores of the other, in the same order of seeds.
-        test_to_train: Number of test nodes per training node; 0 leaves the correction out.
+    ``test_to_train`` is the number of test nodes per training node; 0 leaves the correction out.
     """
     if len(first) != len(second) or not first:
         raise InputError("a paired test needs the same seeds, at least one, of both models.")

@@ -50,7 +50,6 @@ class Event:
     Attributes:
         kind: ``started``; ``report`` from within; ``result`` or ``error`` at its end; ``died``
             together with its process.
-        task: The task.
         value: The report, the result, the error in a sentence, or how the process ended.
     """
 
@@ -106,9 +105,8 @@ class WorkerPool:
     def events(self, stop: Callable[[], bool]) -> Iterator[Event]:
         """What happens until no task is left; tasks may be added meanwhile.
 
-        Args:
-            stop: Asked repeatedly; once it says yes, waiting tasks are dropped and the others are
-                asked to save their state and end.
+        Once ``stop`` says yes, waiting tasks are dropped, and the others are asked to save their
+        state and end.
         """
         while True:
             if not self.stopping and stop():
@@ -148,11 +146,7 @@ class WorkerPool:
             yield Event(kind, task, value)
 
     def _bury(self, worker: _Worker) -> str:
-        """Forget a process that has ended; says how it ended.
-
-        Raises:
-            NcgnnError: Processes end before they begin.
-        """
+        """Forget a process that has ended; returns how it ended."""
         worker.process.join()
         worker.pipe.close()
         self._workers.remove(worker)

@@ -98,8 +98,7 @@ class TuneResult:
     def comparison_command(self, seeds: Sequence[int] = ()) -> list[str]:
         """The command that trains the winner with the seeds of other models, word by word.
 
-        Args:
-            seeds: Those of the models to compare with; by default the fresh seeds.
+        By default the fresh seeds are named.
         """
         place = ["--config", str(self.folder / BEST), "--runs", str(self.folder.parent)]
         numbers = tuple(seeds) or self.fresh or self.seeds
@@ -237,11 +236,7 @@ def _fresh_seeds(used: tuple[int, ...], wanted: int | Sequence[int]) -> tuple[in
 def seen_share(
     graph: Graph, data: DataConfig, used: tuple[int, ...], fresh: tuple[int, ...]
 ) -> float | None:
-    """The share of the fresh seeds' test nodes that train or validate with a tuning seed.
-
-    Returns:
-        The share; None if there are no such test nodes.
-    """
+    """The share of the fresh seeds' test nodes that a tuning seed trains or validates on."""
 
     def draw(seed: int) -> Split:
         own = data.split_seed
@@ -300,11 +295,7 @@ def _run_search(
     timeout: float | None,
     watcher: Watcher,
 ) -> FrozenTrial:
-    """Have processes work on trials until all are done or the search is stopped.
-
-    Returns:
-        The best trial.
-    """
+    """Have processes work on trials until all are done; returns the best one."""
     end = math.inf if timeout is None else time.monotonic() + timeout
     state = study.state()
     watcher.on_trial(state)
@@ -378,12 +369,7 @@ def _work(task: tuple[Any, ...], report: Callable[[Any], None], stop: Callable[[
 def run_trial(study: Study, trial: Trial, graph: Graph, stop: Callable[[], bool]) -> None:
     """Train a trial and tell the study how it ended.
 
-    Args:
-        study: Where it belongs.
-        trial: The trial.
-        graph: What it is trained on.
-        stop: Asked after every epoch; if it says yes, the state is saved and the trial is left to
-            the next process.
+    If ``stop`` says yes after an epoch, the state is saved and the trial left to the next process.
     """
     try:
         if _end_trial(study, trial, graph, stop):
@@ -450,14 +436,7 @@ def _train_seed(
 
 
 class EpochReporter:
-    """Reports every few epochs how good a seed is so far, and ends the trial if it is pruned.
-
-    Args:
-        trial: The trial.
-        seed_place: Place of the seed among those of the trial.
-        every: Number of epochs from one report to the next.
-        score: Name of the score in the record of an epoch.
-    """
+    """Reports every few epochs how good a seed is so far, and ends the trial if it is pruned."""
 
     def __init__(self, trial: Trial, seed_place: int, every: int, score: str) -> None:
         self._trial, self._seed_place, self._every = trial, seed_place, every

@@ -79,10 +79,7 @@ def open_storage(
 ) -> BaseStorage:
     """Open a journal, or a database if there is one; either is created where it is missing.
 
-    Args:
-        journal: File of the journal.
-        url: Of the database.
-        on_stale: Called with a trial of a database that has had no heartbeat for too long.
+    A trial of a database that has had no heartbeat for too long is handed to ``on_stale``.
     """
     with locked(journal.with_name("study.lock")):
         return _open_journal(journal) if url is None else _open_database(url, on_stale)

@@ -14,7 +14,7 @@ import datetime
 import shutil
 import statistics
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,7 +30,7 @@ from ncgnn._io import locked, take_lock
 from ncgnn.experiments.tuning import storage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from optuna.trial import FrozenTrial
@@ -58,10 +58,7 @@ class SearchState:
     Attributes:
         total: Number of trials that are wanted, at most ``size``.
         size: Number of different choices.
-        complete: Trials that were trained to the end.
         pruned: Trials that were given up as worse than the median.
-        failed: Trials that ended with an error.
-        running: Trials that are being trained.
         best: Highest validation score of complete trials.
         metric: The score.
     """
@@ -179,26 +176,25 @@ class Study:
 
     def take(self) -> Trial | None:
         """Take the next trial; None if all are done, or others work on the last ones."""
-        return self.call(self._take)
+        return self._call_alone(self._take)
 
     def _take(self) -> Trial | None:
-        with self._exclusive():
-            self._requeue_dead()
-            state = self.state()
-            if state.is_over or not state.wants_more:
+        self._requeue_dead()
+        state = self.state()
+        if state.is_over or not state.wants_more:
+            return None
+        trial = Trial(self)
+        try:
+            if self._exceeds_total(trial.number):
+                trial.requeue()
                 return None
-            trial = Trial(self)
-            try:
-                if self._exceeds_total(trial.number):
-                    trial.requeue()
-                    return None
-                self.choose(trial)
-            except BaseException as error:
-                trial.release()
-                if isinstance(error, UpdateFinishedTrialError):  # others took this process for dead
-                    return None
-                raise
-            return trial
+            self.choose(trial)
+        except BaseException as error:
+            trial.release()
+            if isinstance(error, UpdateFinishedTrialError):  # others took this process for dead
+                return None
+            raise
+        return trial
 
     def choose(self, trial: Trial) -> None:
         """Choose the values of a trial; chance depends on the seed and the trial's place alone."""
@@ -234,23 +230,17 @@ class Study:
         """Queue the trials that ended with an error once more."""
 
         def queue() -> None:
-            with self._exclusive():
-                for trial in failed_trials(self.trials()):
-                    if "repeats" not in trial.user_attrs:
-                        self.retry(self.optuna, trial, deaths=0)
+            for trial in failed_trials(self.trials()):
+                if "repeats" not in trial.user_attrs:
+                    self.retry(self.optuna, trial, deaths=0)
 
-        self.call(queue)
+        self._call_alone(queue)
 
     def recover(self) -> None:
         """Queue the trials of a command that was killed, without blaming them for its end."""
-
-        def queue() -> None:
-            with self._exclusive():
-                self._requeue_dead()
-
         self._blames_trials = False
         try:
-            self.call(queue)
+            self._call_alone(self._requeue_dead)
         finally:
             self._blames_trials = True
 
@@ -291,7 +281,8 @@ class Study:
 
     def tidy(self) -> None:
         """Remove what ended trials have left; a process may die before it does so itself."""
-        with self._exclusive():
+
+        def remove() -> None:
             # Folders first: one that another machine makes after this look is not seen.
             folders = list((self.folder / "trials").glob("*"))
             needed = {
@@ -303,25 +294,27 @@ class Study:
                 if folder not in needed:
                     shutil.rmtree(folder, ignore_errors=True)
 
+        self._call_alone(remove)
+
     def call(self, ask: Callable[[], T]) -> T:
         """Ask the storage, again after a pause if it does not answer."""
         return storage.call(ask, self.journal, self.url)
 
-    @contextmanager
-    def _exclusive(self) -> Generator[None]:
-        """One process of this machine at a time."""
-        with locked(self.folder / "study.lock"):
-            yield
+    def _call_alone(self, ask: Callable[[], T]) -> T:
+        """Ask the storage while no other process of this machine does so."""
+
+        def ask_alone() -> T:
+            with locked(self.folder / "study.lock"):
+                return ask()
+
+        return self.call(ask_alone)
 
 
 class Trial:
     """The next trial of a study; while it is taken, others see that its process is alive.
 
-    What reports to the study raises ``UpdateFinishedTrialError`` if another machine took this
-    process for dead, and ``SearchError`` if the study's storage does not answer.
-
-    Args:
-        study: Where it is taken from; no other process of this machine does so meanwhile.
+    Its reports raise ``UpdateFinishedTrialError`` if another machine took this process for dead,
+    and ``SearchError`` if the study's storage does not answer.
     """
 
     def __init__(self, study: Study) -> None:
