@@ -55,7 +55,7 @@ def test_options_without_effect_are_refused():
         request_for("distributions", datasets=["digits"], settings={"model.hidden": 3})
     with pytest.raises(InputError, match=r"--set training\.hops has no effect"):
         request_for("distributions", datasets=["digits"], settings={"training.hops": 3})
-    with pytest.raises(InputError, match="one of the seeds"):
+    with pytest.raises(InputError, match="give one seed"):
         request_for("embeddings", datasets=["digits"], seeds=2)
     request, _ = request_for("distributions", datasets=["digits"], settings={"model.hops": 3})
     assert request.settings == (("model.hops", 3),)
@@ -237,7 +237,7 @@ def test_names_are_known_however_they_are_written():
 
 
 def test_an_impossible_threshold_is_said_before_anything_is_trained():
-    with pytest.raises(InputError, match="give one number"):
+    with pytest.raises(InputError, match="threshold must be one number"):
         request_for(
             "groups",
             datasets=["digits"],

@@ -265,7 +265,7 @@ class Reproduction:
             count = len(self.missing)
             lacking = f"{count} run{'' if count == 1 else 's'} missing" if count else ""
             below = (figure.get_supxlabel(), lacking, self._runs_note(), self._settings_note())
-            letters = int(19 * figure.get_figwidth())
+            letters = int(19 * figure.get_figwidth())  # that many small ones fit an inch
             text = "\n".join(textwrap.wrap(". ".join(filter(None, below)), letters))
             if text:
                 figure.supxlabel(text, x=0.99, ha="right", fontsize=7, color=GREY)
@@ -431,7 +431,7 @@ def _check_options(
     """Complain of options that a table or figure would ignore."""
     name = wanted.name
     if wanted.has_one_seed and len(seeds) > 1:
-        raise InputError(f"{name} draws one run of each model; give one of the seeds.")
+        raise InputError(f"{name} draws one run of each model; give one seed with --seeds.")
     if files and wanted.ignores_presets:
         raise InputError(
             f"{name} trains all models alike; leave --config out, and change single options "
@@ -459,7 +459,7 @@ def _check_files(wanted: Target[Any], request: Request, *, is_split_given: bool)
         if not is_split_given and file.split not in (None, request.split):
             raise InputError(
                 f"{file.path} is for split family {file.split}, and {wanted.name} shows "
-                f"{request.split}; say which one with --split."
+                f"{request.split}; choose one with --split."
             )
     splits: dict[tuple[str, int], set[int]] = {}
     for cell in cells:
@@ -467,8 +467,8 @@ def _check_files(wanted: Target[Any], request: Request, *, is_split_given: bool)
         splits.setdefault(key, set()).add(cell.split_seed)
     if any(len(seeds) > 1 for seeds in splits.values()):
         raise InputError(
-            "split_seed is fixed by a file and not for the other rows, whose splits would be "
-            "others; add --set split_seed=… for all."
+            "split_seed is set by a file for some rows only, whose splits would differ from the "
+            "others'; add --set split_seed=… for all rows."
         )
 
 

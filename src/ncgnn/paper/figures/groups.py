@@ -93,7 +93,7 @@ class Groups(Target[parts.Panels[GroupsPanel]]):
         """The models as they are, of which not too many."""
         if len(request.models) > MOST_MODELS:
             raise InputError(
-                f"{len(request.models)} models were given; draw at most {MOST_MODELS} of them."
+                f"groups draws at most {MOST_MODELS} models; got {len(request.models)}."
             )
         preset_rule(request, dataset)  # complains before anything is trained
         return super().rows(request, dataset)

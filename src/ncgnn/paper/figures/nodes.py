@@ -54,7 +54,10 @@ def preset_rule(request: Request, dataset: str) -> ConfusionRule:
     )
     options = config.model.options
     if len(options["threshold"]) != 1:
-        raise InputError("threshold: the figure divides nodes into low and high; give one number.")
+        raise InputError(
+            "threshold must be one number, because the figure divides nodes into low and high; got "
+            f"{options['threshold']}."
+        )
     return ConfusionRule(int(options["hops"]), float(options["threshold"][0]))
 
 

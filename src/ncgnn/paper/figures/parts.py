@@ -57,7 +57,7 @@ class SeparatedFigure(Target[Data]):
                 "name a separated model, such as ncgcn."
             )
         if row.configs(request, dataset)[0].model.options["guidance"] != "nc":
-            raise InputError(f"figure {self.name} shows NC; leave model.guidance at nc.")
+            raise InputError(f"figure {self.name} shows NC; leave --set model.guidance out.")
         return [row]
 
 
