@@ -24,9 +24,9 @@ DATASETS = ("pubmed", "computers", "coauthor-cs", "coauthor-physics")
 HIDDEN = 512
 WAYS = {
     "NCGCN strict": ("ncgcn", {"separation": "strict"}, "GCN", "<= 0.8"),
-    "NCGCN renormalised": ("ncgcn", {"separation": "renormalised"}, "GCN", "<= 1.2"),
+    "NCGCN renormalized": ("ncgcn", {"separation": "renormalized"}, "GCN", "<= 1.2"),
     "NCSAGE strict": ("ncsage", {"separation": "strict"}, "GraphSAGE", "<= 0.8"),
-    "NCSAGE renormalised": ("ncsage", {"separation": "renormalised"}, "GraphSAGE", "<= 0.8"),
+    "NCSAGE renormalized": ("ncsage", {"separation": "renormalized"}, "GraphSAGE", "<= 0.8"),
 }
 # A GraphSAGE epoch on edge_index holds every edge's message of all features at once.
 MOST_GIB = 12.0
@@ -184,7 +184,7 @@ def memory(name: str, data_dir: Path | None) -> None:
         return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
     plain = peak("GCN")
-    for way in ("NCGCN strict", "NCGCN renormalised"):
+    for way in ("NCGCN strict", "NCGCN renormalized"):
         ours = peak(way)
         line(f"{name} {way}: peak memory / PyG GCN", ours / plain, "<= 1", f"{ours} MiB")
 

@@ -334,5 +334,5 @@ def test_progress_tells_rows_of_one_model_apart():
     } | {config.name: config for config in grid("digits", "gcn")}
     found = list(titles(configs).values())
     assert len(set(found)) == len(configs) == 7
-    assert found[0] == "ncgcn on digits, seed 0, separation=renormalised, hops=1"
+    assert found[0] == "ncgcn on digits, seed 0, separation=renormalized, hops=1"
     assert found[-1] == "gcn on digits, seed 0"

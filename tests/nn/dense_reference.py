@@ -38,7 +38,7 @@ def neighbour_operators(backbone, separation, A, M, self_loops):
         return M @ S, among
     if separation == "source":
         return M @ S, S @ M
-    if separation == "renormalised":
+    if separation == "renormalized":
         return norm(M @ A + loops), norm(A @ M + loops)
     if separation == "target-only":
         return M @ S, M @ S

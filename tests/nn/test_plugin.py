@@ -81,7 +81,7 @@ def difference(backbone, constructor, separation, which, **options):
 
 
 @kinds
-@pytest.mark.parametrize("separation", ["renormalised", "none"])
+@pytest.mark.parametrize("separation", ["renormalized", "none"])
 @pytest.mark.parametrize(
     ("constructor", "self_loops"),
     [(gcn, True), (gcn_without_loops, True), (gcn_without_loops, False)],
@@ -91,7 +91,7 @@ def test_pyg_gcn_is_the_built_in_one(constructor, self_loops, separation, which)
 
 
 @kinds
-@pytest.mark.parametrize("separation", ["strict", "renormalised", "target-only", "none"])
+@pytest.mark.parametrize("separation", ["strict", "renormalized", "target-only", "none"])
 @pytest.mark.parametrize("self_loops", [True, False])
 def test_pyg_sage_is_the_built_in_one(self_loops, separation, which):
     assert difference("sage", SAGEConv, separation, which, self_loops=self_loops) < 1e-9
@@ -157,7 +157,7 @@ def reference_of_sums(model, separation, drawn, group):
         operator = {
             "strict": M @ (A + eye) @ M,
             "source": A @ M + eye,
-            "renormalised": A @ M + eye,
+            "renormalized": A @ M + eye,
             "target-only": M @ (A + eye),
             "none": A + eye,
         }[separation]

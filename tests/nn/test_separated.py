@@ -17,7 +17,7 @@ every_mode = pytest.mark.parametrize("separation", SEPARATIONS)
 
 
 def test_the_modes_are_those_that_the_reference_knows():
-    assert set(SEPARATIONS) == {"strict", "source", "renormalised", "target-only", "none"}
+    assert set(SEPARATIONS) == {"strict", "source", "renormalized", "target-only", "none"}
 
 
 @every_mode

@@ -53,7 +53,7 @@ CHAIN = [(0, 1), (1, 2)]
     [
         ("strict", False),
         ("source", True),
-        ("renormalised", True),
+        ("renormalized", True),
         ("target-only", True),
         ("none", True),
     ],

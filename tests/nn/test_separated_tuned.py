@@ -186,7 +186,7 @@ def test_strict_keeps_messages_within_groups():
 
 def test_modes_that_it_does_not_have():
     with pytest.raises(InputError, match="separation"):
-        made(NCTunedGCN, separation="renormalised")
+        made(NCTunedGCN, separation="renormalized")
 
 
 @pytest.mark.parametrize("name", ["nctuned-gcn", "nctuned-sage"])

@@ -97,7 +97,7 @@ def test_the_first_layer_of_gcn(dataset, folder):
     assert np.allclose(hidden, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("separation", ["strict", "renormalised", "none"])
+@pytest.mark.parametrize("separation", ["strict", "renormalized", "none"])
 def test_the_first_layer_of_a_separated_model(dataset, folder, separation):
     settings = (("hidden", 8), ("epochs", 6), ("threshold", 0.2), ("separation", separation))
     request = ask("embeddings", dataset, ("ncgcn",), seeds=(0,), settings=settings)
@@ -107,7 +107,7 @@ def test_the_first_layer_of_a_separated_model(dataset, folder, separation):
     rows = kept.model.compute_hidden(kept.inputs, torch.from_numpy(group)).numpy()
     for s, layer in enumerate(kept.model.first):
         own = group == s if separation != "none" else np.full(NODES, True)
-        matrix = smoothing(own) if separation == "renormalised" else smoothing()
+        matrix = smoothing(own) if separation == "renormalized" else smoothing()
         sums = matrix @ dense_features(kept.inputs) @ layer.weights[0].detach().numpy()
         bias = 0 if layer.bias is None else layer.bias.detach().numpy()
         assert np.allclose(rows[own], np.maximum(sums + bias, 0)[own], atol=1e-5)

@@ -176,7 +176,7 @@ def test_the_largest_graphs_borrow_their_choice_from_the_paper_splits(store):
 
 
 def test_the_tables_of_modes_show_planned_runs_alone_in_the_order_of_seeds(store):
-    planned = modes.plan_runs("ncgcn renormalised", "photo")
+    planned = modes.plan_runs("ncgcn renormalized", "photo")
     assert [config.training.seed for config in planned] == list(range(10))
     changed = planned[0].training.model_copy(update={"learning_rate": 0.3})
     other = planned[0].model_copy(update={"training": changed})

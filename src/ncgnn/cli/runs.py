@@ -103,7 +103,11 @@ class _Filter:
         named = set[str]()
         for name in self.graphs or ():
             # A path need not exist any more.
-            named |= {name, str(Path(name).expanduser().resolve()), ncgnn.training.located(name)}
+            named |= {
+                name,
+                str(Path(name).expanduser().resolve()),
+                ncgnn.training.locate_dataset(name),
+            }
         return (
             (self.graphs is None or bool({str(graph), graph.name, graph.stem} & named))
             and (self.models is None or config["model"]["name"] in self.models)

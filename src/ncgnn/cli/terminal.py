@@ -241,7 +241,7 @@ def read_settings(settings: list[str] | None, **given: Any) -> dict[str, Any]:
     """
     chosen = dict(ncgnn.training.read_setting(text) for text in settings or [])
     for key in chosen:
-        name = ncgnn.training.placed(key)[1]
+        name = ncgnn.training.find_option(key)[1]
         if given.get(name):
             raise InputError(
                 f"{_OPTION_OF[name]} and --set {key}=… contradict each other; give one of them."

@@ -158,11 +158,11 @@ def _train_all(
 
 def about_parameters(configs: list[RunConfig], settings: dict[str, Any]) -> str | None:
     """Say which models start from parameters for this graph, if some do and others do not."""
-    has_own_values, placed = ncgnn.training.has_own_values, ncgnn.training.placed
+    has_own_values, find_option = ncgnn.training.has_own_values, ncgnn.training.find_option
     data = configs[0].data
     own = {c.model.name: has_own_values(c.model.name, data.dataset, data.split) for c in configs}
     plain = [name for name, has in own.items() if not has]
-    if ("training", "learning_rate") in map(placed, settings) or len(plain) in (0, len(own)):
+    if ("training", "learning_rate") in map(find_option, settings) or len(plain) in (0, len(own)):
         return None
     tuned = [name for name, has in own.items() if has]
     return (

@@ -26,7 +26,7 @@ from ncgnn.training import (
     RunInUseError,
     check_same_config,
     check_same_graph,
-    checked_device,
+    find_device,
     finished_run,
     train_run,
     trainable_split,
@@ -114,7 +114,7 @@ def make_cells(
         for split in {_split_of(config) for config in configs if config.data.dataset == dataset}:
             splits[split] = trainable_split(graph, *split).sha256
     for device in {config.training.device for config in configs} if download else ():
-        checked_device(device)
+        find_device(device)
     cells = {
         config.name: Cell(
             *(config, root, place, threads, hashes.get(config.data.dataset, "")),

@@ -18,7 +18,7 @@ from ncgnn.experiments.cells import fail, make_cells, work
 from ncgnn.experiments.ray import run_ray
 from ncgnn.experiments.workers import WorkerPool
 from ncgnn.nn import model_name
-from ncgnn.training import located, make_config, read_config_file
+from ncgnn.training import locate_dataset, make_config, read_config_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -119,7 +119,7 @@ def grid(
     )
     if graphs == [None]:
         raise InputError("name a graph, or several: GRAPH on the command line, datasets in Python.")
-    graphs = list(dict.fromkeys(located(graph) for graph in graphs))
+    graphs = list(dict.fromkeys(locate_dataset(graph) for graph in graphs))
     several = [models] if isinstance(models, str | type) else models
     named = [one if isinstance(one, str) else model_name(one) for one in several or ()]
     chosen = _each(named or _named(files, "model"))

@@ -23,7 +23,7 @@ from ncgnn.errors import DataNotFoundError, InputError, UnknownNameError
 from ncgnn.experiments import check_all_used, check_settings, file_for, read_config_files, seed_list
 from ncgnn.nn import model_class
 from ncgnn.paper.printed import DATASETS
-from ncgnn.report import GREY, STYLE, Table, freeze_layout, save_figure
+from ncgnn.report import GRAY, STYLE, Table, freeze_layout, save_figure
 from ncgnn.training import RunResult, make_config
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ class Reproduction:
             letters = int(19 * figure.get_figwidth())  # that many small ones fit an inch
             text = "\n".join(textwrap.wrap(". ".join(filter(None, below)), letters))
             if text:
-                figure.supxlabel(text, x=0.99, ha="right", fontsize=7, color=GREY)
+                figure.supxlabel(text, x=0.99, ha="right", fontsize=7, color=GRAY)
             return freeze_layout(figure)
 
     def write(self, folder: Path | str) -> list[Path]:

@@ -22,8 +22,8 @@ from .run import interplay_figure as interplay_figure
 from .run import write_run_report as write_run_report
 from .style import BLACK as BLACK
 from .style import BLUE as BLUE
+from .style import GRAY as GRAY
 from .style import GREEN as GREEN
-from .style import GREY as GREY
 from .style import LOOKS as LOOKS
 from .style import ORANGE as ORANGE
 from .style import PARTS as PARTS

@@ -16,7 +16,7 @@ from ncgnn._io import atomic_write, write_text
 from ncgnn.errors import InputError
 from ncgnn.report.style import (
     BLUE,
-    GREY,
+    GRAY,
     LIGHT,
     LOOKS,
     PARTS,
@@ -347,7 +347,7 @@ def groups_figure(result: Record) -> Figure:
         _group_bars(left, result)
         for axis in (left, right):
             label = f"all {title} nodes ({overall:.1%})"
-            axis.axhline(overall, color=GREY, linestyle="--", linewidth=1.2, label=label)
+            axis.axhline(overall, color=GRAY, linestyle="--", linewidth=1.2, label=label)
             axis.set_ylabel(f"{title} accuracy")
             axis.set_ylim(0, 1.22 if axis is left else 1.03)
             axis.set_yticks(np.linspace(0, 1, 6))
@@ -436,7 +436,7 @@ def _limit_loss(axis: Axes, history: Sequence[Record]) -> None:
 def _epochs(axis: Axes, best_epoch: int, *, marked: bool = True) -> None:
     """Make the horizontal axis one of epochs; a dotted line stands at the best one."""
     label: dict[str, Any] = {"label": f"best epoch ({best_epoch})"} if marked else {}
-    axis.axvline(best_epoch, color=GREY, linestyle=":", linewidth=1.3, zorder=1, **label)
+    axis.axvline(best_epoch, color=GRAY, linestyle=":", linewidth=1.3, zorder=1, **label)
     axis.set_xlabel("epoch")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.margins(x=0.02)

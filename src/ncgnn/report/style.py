@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's palette, which color-blind people can tell apart.
 BLUE, ORANGE, GREEN, VERMILION, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
-SKY, YELLOW, BLACK, GREY, LIGHT = "#56B4E9", "#F0E442", "#000000", "#555555", "#d4d4d4"
+SKY, YELLOW, BLACK, GRAY, LIGHT = "#56B4E9", "#F0E442", "#000000", "#555555", "#d4d4d4"
 #: Color, dashes and marker of one curve after the other.
 LOOKS: tuple[tuple[str, Any, str], ...] = (
     (BLUE, "-", "o"),

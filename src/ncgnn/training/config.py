@@ -194,7 +194,7 @@ def make_config(
         ("training", "seed"): seed,
     }
     said = {place: value for place, value in arguments.items() if value is not None}
-    said |= {placed(key): value for key, value in (settings or {}).items()}
+    said |= {find_option(key): value for key, value in (settings or {}).items()}
     name = said.get(("model", "name"), given.get("model", {}).get("name", "ncgcn"))
     name = model_name(str(name))
     _check_options([key for key in settings or {} if "." not in key], name, where)
@@ -214,7 +214,7 @@ def make_config(
     if "dataset" not in data:
         raise InputError("name a graph: GRAPH on the command line, or dataset = … under [data].")
     beside = None if file is None or ("data", "dataset") in said else file.path.parent
-    data["dataset"] = located(str(data["dataset"]), beside)
+    data["dataset"] = locate_dataset(str(data["dataset"]), beside)
     return resolve_config(_merge(preset(name, data["dataset"], data.get("split")), tree), where)
 
 
@@ -241,7 +241,7 @@ def resolve_config(tree: Tree, where: str = "configuration") -> RunConfig:
     return config.model_copy(update={"model": model})
 
 
-def placed(key: str) -> tuple[str, str]:
+def find_option(key: str) -> tuple[str, str]:
     """Section and option that a key means, ``section.option`` or ``option`` alone."""
     section, dot, option = key.partition(".")
     if dot:
@@ -255,7 +255,7 @@ def placed(key: str) -> tuple[str, str]:
     return "model", key
 
 
-def located(dataset: str, beside: Path | None = None) -> str:
+def locate_dataset(dataset: str, beside: Path | None = None) -> str:
     """A data set as the catalog calls it, or the absolute path of a file.
 
     A file is looked for in ``beside`` and then in this folder. A run can then be used from any
@@ -287,7 +287,7 @@ def _check_options(keys: list[str], model: str, where: str) -> None:
         return
     known = ["name", *model_class(model).Options.model_fields]
     for key in keys:
-        if placed(key)[0] == "model" and key not in known:
+        if find_option(key)[0] == "model" and key not in known:
             everything = [*known[1:], *TrainingConfig.model_fields, *DataConfig.model_fields]
             raise InputError(f"{where}, {model}: {describe_unknown_option(key, everything)}")
 
@@ -314,7 +314,7 @@ class ConfigFile:
     def dataset(self) -> str | None:
         """The data set that it names; a file is looked for beside it."""
         name = self._option("data", "dataset")
-        return None if name is None else located(name, self.path.parent)
+        return None if name is None else locate_dataset(name, self.path.parent)
 
     @property
     def split(self) -> str | None:
@@ -329,7 +329,7 @@ class ConfigFile:
 
     def fits(self, dataset: str | None, model: str | None) -> bool:
         """Whether it is for a model on a data set; None: for any."""
-        mine, wanted = self.dataset, None if dataset is None else located(dataset)
+        mine, wanted = self.dataset, None if dataset is None else locate_dataset(dataset)
         same_model = None in (self.model, model) or self.model == model
         return same_model and (None in (mine, wanted) or mine == wanted)
 
@@ -356,7 +356,7 @@ def read_config_file(path: Path | str) -> ConfigFile:
             section = tree.get("model")
             model = section.get("name", "ncgcn") if isinstance(section, dict) else "ncgcn"
             _check_options([key], str(model), str(path))
-            home = placed(key)[0]
+            home = find_option(key)[0]
             raise InputError(f"{path}: {key} belongs under a section, [{home}].")
     return ConfigFile(path.absolute(), tree)
 
@@ -399,20 +399,20 @@ def preset(model: str, dataset: str, split: str | None = None) -> Tree:
     What was searched on a family of splits is for that family alone: on others, parameters would
     be chosen with labels of their test nodes.
     """
-    tree, name = _shipped(model), located(dataset)
+    tree, name = _shipped(model), locate_dataset(dataset)
     own = tree.pop("datasets", {}).get(name, {})
     tree.pop("search", None)
     tree = _merge(tree, own)
     if split == SEARCHED_ON:
         for key, value in _shipped("searched").get(model, {}).get(name, {}).items():
-            section, option = placed(key)
+            section, option = find_option(key)
             tree.setdefault(section, {})[option] = value
     return tree
 
 
 def has_preset(model: str, dataset: str) -> bool:
     """Whether parameters for exactly this data set are shipped, whatever the split."""
-    return located(dataset) in _shipped(model).get("datasets", {})
+    return locate_dataset(dataset) in _shipped(model).get("datasets", {})
 
 
 def has_own_values(model: str, dataset: str, split: str | None) -> bool:

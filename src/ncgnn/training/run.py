@@ -21,7 +21,7 @@ from ncgnn.data import Split, load, make_split, split_families
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, UnknownNameError, sentence
 from ncgnn.graph import as_graph
 from ncgnn.nn import GraphInputs, Grouping, Model, model_class, model_name
-from ncgnn.training.config import RunConfig, make_config, placed
+from ncgnn.training.config import RunConfig, find_option, make_config
 from ncgnn.training.evaluation import METRICS
 from ncgnn.training.folder import (
     CHECKPOINT,
@@ -94,7 +94,7 @@ def fit(
         ['test', 'train', 'val']
     """
     for key in settings:
-        if placed(key) in (("data", "dataset"), ("model", "name")):
+        if find_option(key) in (("data", "dataset"), ("model", "name")):
             raise InputError(f"fit: {key} is said by the first two arguments, graph and model.")
     graph = as_graph(graph, labels)
     if split == "stratified" and graph.shipped_splits:
@@ -200,7 +200,7 @@ def new_trainer(config: RunConfig, graph: Graph, split: Split | None = None) -> 
         split = make_split(graph, config.data.split, config.split_seed, warn=False)
     inputs = GraphInputs(
         graph,
-        device=checked_device(training.device),
+        device=find_device(training.device),
         dtype=getattr(torch, training.precision),
         scaling=config.data.scaling,
     )
@@ -211,7 +211,7 @@ def new_trainer(config: RunConfig, graph: Graph, split: Split | None = None) -> 
     return Trainer(model, inputs, split, training)
 
 
-def checked_device(name: str) -> torch.device:
+def find_device(name: str) -> torch.device:
     """A device by its name.
 
     Raises:

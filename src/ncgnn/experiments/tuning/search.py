@@ -39,7 +39,7 @@ from ncgnn.training import (
     SCORE_NAMES,
     RunFolder,
     RunInUseError,
-    checked_device,
+    find_device,
     to_toml,
     train_run,
     trainable_split,
@@ -185,7 +185,7 @@ def tune(
     at_hand = None if data_dir is None else Path(data_dir).expanduser().resolve()
     watcher = Watcher() if watcher is None else watcher
     workers = default_workers(threads) if workers is None else workers
-    checked_device(made.base.training.device)
+    find_device(made.base.training.device)
     graph = load(made.base.data.dataset, at_hand)
     seen = seen_share(graph, made.base.data, made.seeds, fresh)
     with quiet():

@@ -22,8 +22,8 @@ from ncgnn.experiments.results import flatten
 from ncgnn.experiments.sweeps import seed_list
 from ncgnn.training import (
     RunConfig,
+    find_option,
     make_config,
-    placed,
     read_config_file,
     read_toml,
     search_space,
@@ -301,7 +301,7 @@ def _merge_values(
 
     found = {key: values for key, values in search_space(model).items() if not is_fixed(key)}
     for key, values in given.items():
-        option = ".".join(placed(key))
+        option = ".".join(find_option(key))
         if option in _SET_ELSEWHERE:
             raise InputError(
                 f"{where}: {option} cannot be searched; set it with {_SET_ELSEWHERE[option]}."

@@ -9,7 +9,7 @@ mode              edges of the first layer       edges of the second layer
 ================  =============================  ============================================
 ``strict``        into the group                 within the group, only its nodes take part
 ``source``        into the group                 out of the group; a node outside it has zeros
-``renormalised``  into the group, every node     out of the group, every node keeps its row
+``renormalized``  into the group, every node     out of the group, every node keeps its row
                   keeps its row
 ``target-only``   into the group                 into the group, from the rows of all channels
 ``none``          all                            all
@@ -249,7 +249,7 @@ class ConvChannels:
         inside = torch.zeros(len(everyone), dtype=torch.bool, device=everyone.device)
         inside[rows] = True
         from_group, into_group = inside[self.edges[0]], inside[self.edges[1]]
-        if mode == "renormalised":
+        if mode == "renormalized":
             first = ConvInput(self._keep(into_group), self.inputs.x)
             return Channel(everyone, everyone, first, ConvInput(self._keep(from_group)))
         first = self._into(into_group, inside, rows)

@@ -10,7 +10,7 @@ mode              first layer                  second layer
 ``strict``        M_s S                        M_s S M_s: low←low and high←high only (the text)
 ``source``        M_s S                        S M_s: sources are masked, all nodes receive (the
                                                formula, normalized on the whole graph)
-``renormalised``  norm(M_s A)                  norm(A M_s), degrees of the masked matrices and
+``renormalized``  norm(M_s A)                  norm(A M_s), degrees of the masked matrices and
                                                self-loops after masking: a node outside the group
                                                keeps weight one on itself
 ``target-only``   M_s S                        M_s S on the rows of all channels: weights are
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ncgnn.nn.inputs import GraphInputs
     from ncgnn.nn.separated.backbones import Backbone
 
-Separation = Literal["strict", "source", "renormalised", "target-only", "none"]
+Separation = Literal["strict", "source", "renormalized", "target-only", "none"]
 SEPARATIONS: tuple[str, ...] = get_args(Separation)
 DISJOINT = ("strict", "target-only", "none")
 # Training and validation nodes, and a few more that someone may ask for in turn.
@@ -211,7 +211,7 @@ class LinearChannels:
     def __call__(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
         """The channel of the group that holds the given nodes; ``ordered`` are all, by group."""
         inputs, everyone, whole = self.inputs, self.inputs.everyone, self.operators.whole
-        if self.separation == "renormalised":
+        if self.separation == "renormalized":
             inside = torch.zeros_like(everyone, dtype=torch.bool)
             inside[rows] = True
             into, out = self.operators.masked_targets(inside), self.operators.masked_sources(inside)

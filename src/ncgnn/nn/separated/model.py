@@ -37,7 +37,7 @@ class SeparatedOptions(ModelOptions):
 
     hidden: Width = 512
     """Width of both layers."""
-    separation: Separation = "renormalised"
+    separation: Separation = "renormalized"
     """Which messages pass between groups; docs/training.md explains the modes."""
     dropout: tuple[Rate, ...] = (0.5,)
     """Rate after the first layer: one for all groups, or one per group, low NC first."""

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from scipy.stats import gaussian_kde, norm
 
 from ncgnn.paper.figures import parts
-from ncgnn.report import BLUE, GREEN, GREY, ORANGE, group_names
+from ncgnn.report import BLUE, GRAY, GREEN, ORANGE, group_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,6 +128,6 @@ def _draw_panel(axis: Axes, grid: Sequence[float], panel: AlphaPanel) -> None:
     seen = places[np.max([group.density for group in panel.groups], axis=0) > 0.01 * highest]
     axis.set_xlim(max(0.0, seen[0] - 0.02), min(1.0, seen[-1] + 0.02))
     axis.set_ylim(-highest * (0.05 + 0.07 * len(names)), 1.05 * highest)
-    axis.axhline(0, color=GREY, linewidth=0.6)
+    axis.axhline(0, color=GRAY, linewidth=0.6)
     axis.yaxis.set_major_locator(MaxNLocator(4, prune=None))
     axis.set_yticks([tick for tick in axis.get_yticks() if 0 <= tick <= highest])

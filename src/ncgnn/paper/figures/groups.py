@@ -21,7 +21,7 @@ from ncgnn.paper.figures.nodes import (
 )
 from ncgnn.paper.printed import model_title
 from ncgnn.paper.targets import Target
-from ncgnn.report import GREY, LOOKS, PARTS, show_percent
+from ncgnn.report import GRAY, LOOKS, PARTS, show_percent
 from ncgnn.training import deciles
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _draw_tenths(axis: Axes, panel: GroupsPanel, looks: Mapping[str, Any]) -> No
             linewidth=1.3,
             label=model_title(curve.model),
         )
-    axis.axvline(panel.threshold, color=GREY, linestyle=":", linewidth=1.2, label="threshold T")
+    axis.axvline(panel.threshold, color=GRAY, linestyle=":", linewidth=1.2, label="threshold T")
     axis.set_xlim(0, 1)
     axis.set_ylabel(f"{PARTS[panel.part]} accuracy")
     show_percent(axis.yaxis)
@@ -207,7 +207,7 @@ def _draw_groups(axis: Axes, panel: GroupsPanel, looks: Mapping[str, Any]) -> No
                 axis.errorbar([place + offset], [value.mean], error, capsize=2, lw=1, **look)
     for place, count in enumerate(counts):
         if count < parts.FEW_NODES:
-            look = {"ha": "center", "va": "center", "fontsize": 7.5, "color": GREY}
+            look = {"ha": "center", "va": "center", "fontsize": 7.5, "color": GRAY}
             axis.text(place, 0.5, "few\nnodes", transform=axis.get_xaxis_transform(), **look)
     axis.axvline(0.5, color="#cccccc", linewidth=0.8)
     names = zip(("low", "high"), counts, strict=True)

@@ -12,7 +12,7 @@ from ncgnn.paper.figures import parts
 from ncgnn.paper.figures.nodes import answers, evaluated_part, graph_of, observed_rule, share
 from ncgnn.paper.printed import model_title
 from ncgnn.paper.targets import Target
-from ncgnn.report import BLUE, GREY, ORANGE, PARTS, show_percent
+from ncgnn.report import BLUE, GRAY, ORANGE, PARTS, show_percent
 from ncgnn.training import Spread, deciles
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _draw_panel(axis: Axes, panel: ObservationPanel, model: str) -> None:
     axis.bar(middle, low, 0.09, bottom=high, linewidth=0.8, label="share with low NC", **look)
     _draw_accuracy(axis, panel, middle, f"{model}, {PARTS[panel.part]} accuracy")
     label = f"{model}, all {PARTS[panel.part]} nodes"
-    axis.axhline(panel.accuracy.mean, color=GREY, linestyle="--", linewidth=1.1, label=label)
+    axis.axhline(panel.accuracy.mean, color=GRAY, linestyle="--", linewidth=1.1, label=label)
     parts.set_panel_title(axis, f"{panel.dataset}, k = {panel.hops}, T = {panel.threshold:g}")
     axis.set_xlim(0, 1)
     axis.set_ylim(0, 1.02)

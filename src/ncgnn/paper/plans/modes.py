@@ -33,7 +33,7 @@ _FEW: dict[str, int] = _QUICK | dict.fromkeys(("photo", "pubmed"), 3)
 _MODES: dict[str, int] = _FEW | dict.fromkeys(FILTERED, 10)
 _ABLATED: dict[str, int] = _MODES | dict.fromkeys(("pubmed", *LARGE), 1)
 _WHOLE = {graph: 3 if graph in LARGE else 10 for graph in GRAPHS}
-_NCGCN, _NCSAGE = "ncgcn renormalised", "ncsage renormalised"
+_NCGCN, _NCSAGE = "ncgcn renormalized", "ncsage renormalized"
 _SHARES: dict[str, Any] = {"training.class_shares": "val"}
 #: By row: what differs from the paper's parameters, and the number of seeds of every graph.
 ROWS: dict[str, tuple[dict[str, Any], Mapping[str, int]]] = {
