@@ -10,6 +10,10 @@ import pytest
 import torch
 from hypothesis import settings
 
+from ncgnn.errors import sentence
+from ncgnn.experiments import cells
+from ncgnn.experiments.workers import Event
+
 # A busy machine is no failure.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
@@ -33,3 +37,50 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def _threads_stay_as_they_were():
+    """Whoever changes the number of threads changes it for one test."""
+    threads = numba.get_num_threads(), torch.get_num_threads()
+    yield
+    numba.set_num_threads(threads[0])
+    torch.set_num_threads(threads[1])
+
+
+class InProcessPool:
+    """Has the interface of a ``WorkerPool``, and works on one task after the other right here."""
+
+    def __init__(self, work, workers):
+        self.work, self.tasks, self.stopping = work, [], False
+        cells._load.cache_clear()  # as a new process has loaded nothing
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def add(self, task, *, delay=0.0, first=False):
+        self.tasks.insert(0 if first else len(self.tasks), task)
+
+    def events(self, stop):
+        while self.tasks:
+            if stop():
+                self.stopping = True
+                return
+            task, reports = self.tasks.pop(0), []
+            yield Event("started", task)
+            try:
+                end = Event("result", task, self.work(task, reports.append, stop))
+            except Exception as error:
+                end = Event("error", task, sentence(error))
+            yield from (Event("report", task, value) for value in reports)
+            yield end
+
+
+@pytest.fixture
+def in_process(monkeypatch):
+    """Sweeps and searches without processes, for tests that are not about processes."""
+    for module in ("sweeps", "tuning.search"):
+        monkeypatch.setattr(f"ncgnn.experiments.{module}.WorkerPool", InProcessPool)

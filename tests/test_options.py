@@ -56,5 +56,5 @@ def test_the_same_in_configurations():
     config = make_config(dataset="digits", model="tuned-gcn", settings={"norm": "none"})
     assert config.model.options["norm"] == "none"
     for key, value in (("hidden", True), ("epochs", "8"), ("dropout", [0.1, "0.2"])):
-        with pytest.raises(InputError, match=rf"\.{key}: must be a number \(it is "):
+        with pytest.raises(InputError, match=rf"\.{key} must be a number; got "):
             make_config(dataset="digits", model="ncgcn", settings={key: value})

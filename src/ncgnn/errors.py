@@ -35,7 +35,7 @@ class UnknownNameError(InputError, KeyError):
 
 
 class DataNotFoundError(NcgnnError, FileNotFoundError):
-    """A data set was not found and could not be downloaded."""
+    """A dataset was not found and could not be downloaded."""
 
 
 class DataMismatchError(NcgnnError, ValueError):

@@ -6,6 +6,11 @@ import pytest
 from typer.testing import CliRunner
 
 from ncgnn.cli import app
+from ncgnn.cli.options import _FAMILIES, _METRICS
+from ncgnn.cli.terminal import read_settings
+from ncgnn.data import split_families
+from ncgnn.errors import InputError
+from ncgnn.training import METRICS
 
 
 @pytest.mark.parametrize(
@@ -60,3 +65,18 @@ def test_the_shell_completes_names_and_lists(words, found):
     told = {"_NCGNN_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     told["_TYPER_COMPLETE_ARGS"] = f"ncgnn {words}"
     assert CliRunner().invoke(app, [], env=told, prog_name="ncgnn").stdout.split() == found
+
+
+def test_options_of_a_model_may_have_names_of_others():
+    assert read_settings(["model.seed=3"], seed=["5"]) == {"model.seed": 3}
+    for setting, given in (
+        ("seed=3", {"seed": ["5"]}),
+        ("training.metric=accuracy", {"metric": "macro_f1"}),
+    ):
+        with pytest.raises(InputError, match="contradict each other"):
+            read_settings([setting], **given)
+
+
+def test_names_that_help_repeats_are_all_there_are():
+    assert set(_METRICS) == set(METRICS)
+    assert set(_FAMILIES) == set(split_families())

@@ -253,7 +253,7 @@ def test_a_mismatch_names_data_set_file_field_and_remedy(change, words):
         check_dataset(small_graph(), small_entry(**change), "small.npz")
     message = str(caught.value)
     assert words in message
-    assert "data set 'small'" in message
+    assert "dataset 'small'" in message
     assert "move the file away" in message
 
 
@@ -284,7 +284,7 @@ def test_a_data_set_of_ones_own_is_loaded_by_name(registry):
     assert (graph.name, graph.num_nodes, graph.num_edges) == ("my-ring", 3, 2)
     assert list_datasets()[-1].title == "My Ring"
     assert ncgnn.data.find_stored("my-ring").name == "test_catalog.py"
-    with pytest.raises(InputError, match="data set 'my-ring' exists"):
+    with pytest.raises(InputError, match="dataset 'my-ring' exists"):
         register_dataset("my-ring", small_graph)
     register_dataset("my-ring", small_graph, replace=True, nodes=4)
     with pytest.raises(DataMismatchError, match="has 3 nodes, expected 4"):
@@ -308,8 +308,8 @@ def test_a_parser_of_ones_own_reads_its_files(registry, tmp_path):
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({"color": "red"}, "data set 'mine': .*color"),
-        ({"files": [{"address": "https://example.org/x"}]}, "data set 'mine': .*address"),
+        ({"color": "red"}, "dataset 'mine': .*color"),
+        ({"files": [{"address": "https://example.org/x"}]}, "dataset 'mine': .*address"),
         ({"files": [{"url": "https://example.org/x", "name": "../x"}]}, "plain file name"),
     ],
 )

@@ -155,7 +155,7 @@ def test_offline_says_what_to_put_where(server, tiny, tmp_path, monkeypatch, dow
         load("tiny-graph", tmp_path / "mine", download=download)
     message = str(caught.value)
     for words in (
-        "data set 'tiny-graph' was not found",
+        "dataset 'tiny-graph' was not found",
         "503" if download else "offline",
         f"tiny-graph.npz in {tmp_path / 'mine'}, {tmp_path / 'shared'}, {cache_dir()}",
         f"Put tiny-graph.npz into {tmp_path / 'mine'}",

@@ -1,4 +1,4 @@
-"""Which folders a data set is looked for in, which one is written to, and data without a file."""
+"""Which folders a dataset is looked for in, which one is written to, and data without a file."""
 
 from __future__ import annotations
 

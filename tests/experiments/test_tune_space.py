@@ -52,7 +52,10 @@ def test_a_fixed_value_is_not_searched(key):
     [
         ({"model.droput": [0.1]}, "model.droput: there is no such option; did you mean dropout"),
         ({"traning.epochs": [5]}, "there is no section 'traning'"),
-        ({"model.dropout": [0.1, 1.5]}, "model.dropout: Input should be less than 1"),
+        (
+            {"model.dropout": [0.1, 1.5]},
+            "model.dropout.* must be less than 1; got 1.5",
+        ),
         ({"model.dropout": 0.1}, "model.dropout must be a list of values"),
         ({"model.dropout": {"low": 0.1}}, "model.dropout must be a list of values"),
         ({"model.dropout": [0.1, 0.1]}, "model.dropout lists a value twice"),

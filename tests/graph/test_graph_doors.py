@@ -43,7 +43,7 @@ def test_graphs_go_to_other_processes(way):
 
 
 def test_errors_go_to_other_processes():
-    error = pickle.loads(pickle.dumps(UnknownNameError("data set", "cra", ["cora"])))
+    error = pickle.loads(pickle.dumps(UnknownNameError("dataset", "cra", ["cora"])))
     assert "did you mean cora" in str(error)
 
 

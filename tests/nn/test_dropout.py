@@ -98,9 +98,11 @@ def test_threads_do_not_matter():
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0, 1.5, float("nan")])
-def test_rates_are_checked(rate):
-    with pytest.raises(InputError, match="dropout"):
-        relu_dropout(torch.ones(1, 1), rate, KEY)
+@pytest.mark.parametrize("key", [KEY, None])
+@pytest.mark.parametrize("drop", [relu_dropout, dropout])
+def test_rates_are_checked_in_training_and_outside(drop, rate, key):
+    with pytest.raises(InputError, match="dropout must be"):
+        drop(torch.ones(1, 1), rate, key)
 
 
 @pytest.mark.parametrize("width", [1, 4, 7])

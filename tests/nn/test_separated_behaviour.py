@@ -189,7 +189,7 @@ def test_groups_are_checked(group):
 
 
 def test_options_are_checked():
-    with pytest.raises(InputError, match="separation: Input should be 'strict'"):
+    with pytest.raises(InputError, match="separation must be 'strict'"):
         SeparatedGNN(4, CLASSES, separation="stric")
     with pytest.raises(InputError, match="backbone is 'gnc'"):
         SeparatedGNN(4, CLASSES, backbone="gnc")

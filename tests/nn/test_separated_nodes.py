@@ -8,6 +8,7 @@ from torch_geometric.nn import ChebConv, GATConv
 from ncgnn.errors import InputError
 from ncgnn.graph import Graph
 from ncgnn.nn import GCN, MLP, DropoutKey, GraphInputs, GraphSAGE, SeparatedGNN
+from ncgnn.nn.separated.backbones import Isomorphism
 from ncgnn.nn.separated.channels import SEPARATIONS
 
 NODES = torch.tensor([11, 3, 4, 19, 0, 7])
@@ -113,3 +114,25 @@ def test_layers_that_cannot_handle_no_node_work_beside_an_empty_group(inputs, se
         6, 3, hidden=8, separation=separation, backbone=lambda i, o: ChebConv(i, o, K=2)
     )
     model.double()(inputs, torch.zeros(24, dtype=torch.int64)).sum().backward()
+
+
+@pytest.mark.parametrize("separation", ["renormalized", "source", "strict"])
+def test_nodes_that_change_later_change_no_kept_layout(inputs, separation):
+    model = SeparatedGNN(6, 3, hidden=8, separation=separation, backbone=Isomorphism)
+    model = model.double().eval()
+    nodes = torch.arange(5)
+    expected = model(inputs, nodes=nodes.clone()).detach()
+    model(inputs, nodes=nodes)
+    nodes += 5
+    assert torch.equal(model(inputs, nodes=torch.arange(5)), expected)
+
+
+def test_what_inference_mode_has_seen_first_can_be_trained_on(inputs):
+    fresh = GraphInputs(inputs.graph, dtype=torch.float64)
+    model = SeparatedGNN(6, 3, hidden=8, backbone=Isomorphism).double()
+    with torch.inference_mode():
+        nodes = torch.arange(5)
+        model(fresh, nodes=nodes)
+    for kept in (fresh.everyone, fresh.adjacency.values, fresh.looped_adjacency.values):
+        assert not kept.is_inference()
+    model(fresh, nodes=torch.arange(5)).sum().backward()

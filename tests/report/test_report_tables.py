@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from io import StringIO
 
+import numpy as np
 from rich.console import Console
 
-from ncgnn.report import Marked, Table
+from ncgnn.report import Marked, Table, percent
 
 TABLE = Table(
     "a_b & c",
@@ -63,3 +64,7 @@ def test_headings_and_columns_that_are_never_broken():
     assert "long-name" in text
     assert max(map(len, text.splitlines())) < 40
     assert text.index("kind") < text.index("long-name") < text.index("other")
+
+
+def test_shares_of_numpy_are_percent_too():
+    assert percent(np.float32(0.5)) == percent(0.5) == "50.00"

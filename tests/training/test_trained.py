@@ -120,7 +120,7 @@ def test_where_the_graph_of_a_run_is(tmp_path):
     config = make_config(dataset=str(tmp_path / "mine.npz"), settings={"hidden": 4, "epochs": 1})
     folder = train_run(config, tmp_path / "runs").folder
     (tmp_path / "mine.npz").rename(tmp_path / "moved.npz")
-    with pytest.raises(InputError, match="has moved, name its new place after the run"):
+    with pytest.raises(InputError, match="has moved, give its new place"):
         load_run(folder)
     assert load_run(folder, dataset=str(tmp_path / "moved.npz")).config == config
     ncgnn.save(other, tmp_path / "other.npz")

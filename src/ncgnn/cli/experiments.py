@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ncgnn.experiments import Cell, Record, SweepResult
     from ncgnn.paper import Reproduction, Request, Target
+    from ncgnn.report import Table
     from ncgnn.training import RunConfig, RunResult
 
 #: All tables and figures, repeated here because help must not import ncgnn.paper.
@@ -194,15 +195,15 @@ def reproduce(
     if write and name != "results":
         raise InputError("--write is for 'ncgnn reproduce results'; --out names a folder here.")
     if name == "results" or name in PLAN_NAMES:
-        if any((models, config, settings, seeds, split, stored)):
+        if any((models, config, settings, seeds, split, stored, device)):
             raise InputError(f"{name} is planned in advance; name graphs, or nothing but folders.")
         if name == "results":
-            _show_results(write=write)
+            _show_results(write=write, json=json)
             return
         shared: dict[str, Any] = {"workers": workers, "retry_failed": retry_failed}
-        shared |= {"engine": engine, "address": address}
+        shared |= {"engine": engine, "address": address, "threads": threads}
         some = read_list(graphs, "GRAPH")
-        _run_plan(name, some, data_dir, runs, shared if train else None)
+        _run_plan(name, some, data_dir, runs, shared if train else None, json=json)
         return
     stores = read_paths(stored, "--stored")
     target = _find_target(name, stores, workers, address)
@@ -238,16 +239,26 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _show_results(*, write: bool) -> None:
+def _show_results(*, write: bool, json: bool) -> None:
     """Write the generated pages of a checkout, or print their tables."""
     if write:
-        note("Written:", *(f"  {path}" for path in ncgnn.paper.write_results()))
+        paths = [str(path) for path in ncgnn.paper.write_results()]
+        if json:
+            print_json({"written": paths})
+        note("Written:", *(f"  {path}" for path in paths))
         return
     store = ncgnn.paper.Store(Path("results"))
     tables = [table for name in PLAN_NAMES for table in ncgnn.paper.plan(name).tables(store)]
     if not tables:
         raise InputError("there are no stored runs in ./results; go to a checkout of ncgnn.")
-    print_tables(*tables)
+    _print_plan(tables, json=json)
+
+
+def _print_plan(tables: Sequence[Table], *, json: bool) -> None:
+    if json:
+        print_json([table.plain() for table in tables])
+    else:
+        print_tables(*tables)
 
 
 def _run_plan(
@@ -256,6 +267,8 @@ def _run_plan(
     data_dir: Path | None,
     runs: Path,
     options: dict[str, Any] | None,
+    *,
+    json: bool,
 ) -> None:
     """Train what the stored results lack of a plan, unless options are None; print its tables."""
     plan, store = ncgnn.paper.plan(name), ncgnn.paper.Store(Path("results"), data_dir=data_dir)
@@ -273,7 +286,7 @@ def _run_plan(
     tables = plan.tables(store)
     if not tables:
         raise InputError(f"results holds no runs of {name}; leave --no-train out.")
-    print_tables(*tables)
+    _print_plan(tables, json=json)
 
 
 def _find_target(

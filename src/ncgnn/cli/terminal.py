@@ -224,12 +224,12 @@ def read_seeds(values: list[str] | None) -> tuple[int, ...] | None:
 
 
 _OPTION_OF = {
-    "dataset": "GRAPH",
-    "name": "--models",
-    "split": "--split",
-    "device": "--device",
-    "seed": "--seeds",
-    "metric": "--metric",
+    ("data", "dataset"): "GRAPH",
+    ("model", "name"): "--models",
+    ("data", "split"): "--split",
+    ("training", "device"): "--device",
+    ("training", "seed"): "--seeds",
+    ("training", "metric"): "--metric",
 }
 
 
@@ -241,10 +241,10 @@ def read_settings(settings: list[str] | None, **given: Any) -> dict[str, Any]:
     """
     chosen = dict(ncgnn.training.read_setting(text) for text in settings or [])
     for key in chosen:
-        name = ncgnn.training.find_option(key)[1]
-        if given.get(name):
+        place = ncgnn.training.find_option(key)
+        if place in _OPTION_OF and given.get(place[1]):
             raise InputError(
-                f"{_OPTION_OF[name]} and --set {key}=… contradict each other; give one of them."
+                f"{_OPTION_OF[place]} and --set {key}=… contradict each other; give one of them."
             )
     metric = given.get("metric")
     return chosen | ({"training.metric": metric} if metric else {})

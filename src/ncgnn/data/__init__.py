@@ -1,4 +1,4 @@
-"""Data sets, the user's own files, generated graphs and splits."""
+"""Datasets, the user's own files, generated graphs and splits."""
 
 from ncgnn.data.block_model import generate
 from ncgnn.data.catalog import (

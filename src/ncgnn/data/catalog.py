@@ -1,4 +1,4 @@
-"""The data sets that the package knows: where they come from, what they hold, and how to check it.
+"""The datasets that the package knows: where they come from, what they hold, and how to check it.
 
 ``datasets.toml`` beside this file describes them; :func:`register_dataset` adds one's own.
 """
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """What is known of a data set; a count of None is not confirmed and not checked.
+    """What is known of a dataset; a count of None is not confirmed and not checked.
 
     Attributes:
         title: Its name for people.
         parser: Which module of ``ncgnn.data.sources`` understands the files, or for a registered
-            data set the function that makes it.
-        files: The authors' files; none for a data set that is made on the spot.
+            dataset the function that makes it.
+        files: The authors' files; none for a dataset that is made on the spot.
         homepage: Where people can read about it.
         citation: Authors, title, venue and year.
         license: The license, or None where the authors state none.
@@ -75,24 +75,24 @@ def list_datasets() -> list[DatasetEntry]:
 
 
 def find_dataset(name: str) -> DatasetEntry:
-    """The entry of a data set; case, underscores and spaces in the name do not matter.
+    """The entry of a dataset; case, underscores and spaces in the name do not matter.
 
     Raises:
-        UnknownNameError: There is no such data set.
+        UnknownNameError: There is no such dataset.
     """
     known, plain = _known(), _plain(name)
     if plain not in known:
-        raise UnknownNameError("data set", name, list(known))
+        raise UnknownNameError("dataset", name, list(known))
     return known[plain]
 
 
 def canonical_name(name: str) -> str:
-    """A data set's name as the catalog has it; what it does not know is left as it is."""
+    """A dataset's name as the catalog has it; what it does not know is left as it is."""
     plain = _plain(name)
     return plain if plain in _known() else name
 
 
-#: Functions that make registered data sets, by name.
+#: Functions that make registered datasets, by name.
 LOADERS: dict[str, Loader] = {}
 _registered: dict[str, DatasetEntry] = {}
 
@@ -105,7 +105,7 @@ def register_dataset(
     replace: bool = False,
     **facts: Any,
 ) -> DatasetEntry:
-    """Make a data set of one's own known by name in this process.
+    """Make a dataset of one's own known by name in this process.
 
     For example ``register_dataset("karate", lambda: networkx_graph)``, or, with files to download,
     ``register_dataset("mine", parse, files=["https://example.org/mine.csv"], nodes=2708)``.
@@ -113,7 +113,7 @@ def register_dataset(
     Args:
         name: The name to load it by.
         loader: Returns a :class:`~ncgnn.Graph` or anything that becomes one. It is called whenever
-            the data set is loaded; with ``files``, once, with ``{file name: path}``, and its graph
+            the dataset is loaded; with ``files``, once, with ``{file name: path}``, and its graph
             is kept as npz beside other downloads.
         files: Addresses of files to download, or :class:`RemoteFile` with name, checksum and size.
         replace: Whether the name may be known already.
@@ -124,7 +124,7 @@ def register_dataset(
     """
     plain = _plain(name)
     if plain in _known() and not replace:
-        raise InputError(f"data set '{plain}' exists; choose another name or say replace=True.")
+        raise InputError(f"dataset '{plain}' exists; choose another name or say replace=True.")
     made_by = f"{loader.__module__}.{getattr(loader, '__qualname__', loader)}"
     entry = _make_entry(plain, {"title": name, "parser": made_by, "files": files} | facts)
     LOADERS[plain], _registered[plain] = loader, entry
@@ -140,7 +140,9 @@ def _catalog() -> dict[str, DatasetEntry]:
     content = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text("utf-8"))
     entries: dict[str, DatasetEntry] = {}
     for name, fields in content["datasets"].items():
-        collection = content["collections"].get(fields.pop("collection", None), {})
+        collection = (
+            content["collections"][fields.pop("collection")] if "collection" in fields else {}
+        )
         entries[name] = _make_entry(name, collection | fields)
     return entries
 
@@ -152,7 +154,7 @@ def _make_entry(name: str, fields: Mapping[str, Any]) -> DatasetEntry:
         remote = tuple(RemoteFile.of(file, base) for file in files)
         return DatasetEntry(name=name, files=remote, **others)
     except TypeError as error:
-        raise InputError(f"data set '{name}': {error}") from error
+        raise InputError(f"dataset '{name}': {error}") from error
 
 
 def _plain(name: str) -> str:
@@ -197,7 +199,7 @@ def content_sha256(graph: Graph) -> str:
 def check_dataset(
     graph: Graph, entry: DatasetEntry, where: str, *, downloaded: bool = False
 ) -> None:
-    """Raise a :class:`DataMismatchError` if a graph is not the data set of the entry.
+    """Raise a :class:`DataMismatchError` if a graph is not the dataset of the entry.
 
     Counts and checksums that the entry leaves open are not compared. ``where`` names the file;
     ``downloaded`` says that the graph was parsed just now from the authors' files.
@@ -205,7 +207,7 @@ def check_dataset(
     for field, expected, found in _compare_counts(graph, entry):
         if expected is not None and expected not in found:
             raise DataMismatchError(
-                f"data set '{entry.name}': {where} has {found[0]} {field}, expected {expected}; "
+                f"dataset '{entry.name}': {where} has {found[0]} {field}, expected {expected}; "
                 + _remedy(entry, downloaded)
             )
     if entry.content_sha256 is None:
@@ -213,7 +215,7 @@ def check_dataset(
     checksum = content_sha256(graph)
     if checksum != entry.content_sha256:
         raise DataMismatchError(
-            f"data set '{entry.name}': the counts of {where} are right but its content is not "
+            f"dataset '{entry.name}': the counts of {where} are right but its content is not "
             f"(content SHA-256 {checksum}, expected {entry.content_sha256}): edges, labels, "
             "feature values or shipped splits differ; " + _remedy(entry, downloaded)
         )
@@ -248,4 +250,4 @@ def _remedy(entry: DatasetEntry, downloaded: bool) -> str:
             f"the authors' files may have changed since they were recorded (see {entry.homepage}): "
             "delete them to download them again, or use them under another name as your own data"
         )
-    return f"move the file away and load the data set again, or get a fresh copy ({entry.homepage})"
+    return f"move the file away and load the dataset again, or get a fresh copy ({entry.homepage})"

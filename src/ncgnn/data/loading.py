@@ -31,25 +31,25 @@ def load(
     download: bool = True,
     raw_features: bool = False,
 ) -> Graph:
-    """Load a data set by name, or a graph from an npz file.
+    """Load a dataset by name, or a graph from an npz file.
 
     ``NAME.npz`` is looked for in ``data_dir``, in the folder that the environment variable
     ``NCGNN_DATA`` names, and in the cache. Failing that, the authors' files are taken from
     ``raw/NAME`` in the same folders or downloaded, and ``NAME.npz`` is written. What is new goes to
-    ``data_dir`` if that is given, else to the cache. A data set without files, such as ``digits``,
+    ``data_dir`` if that is given, else to the cache. A dataset without files, such as ``digits``,
     which ships with scikit-learn, is made on the spot, whatever the folders hold.
 
     Args:
         name: A name that ``ncgnn datasets`` lists, or the path of an npz file.
         data_dir: Folder with data files; it must exist.
-        download: Whether a missing data set may be downloaded.
+        download: Whether a missing dataset may be downloaded.
         raw_features: Keep the counts that the files of the two Coauthor graphs hold; by default
             their features are 0/1, as in the paper and in PyG.
 
     Raises:
-        UnknownNameError: No data set of that name.
+        UnknownNameError: No dataset of that name.
         DataNotFoundError: Not found and not downloaded; the message says what to put where.
-        DataMismatchError: The file does not hold what the data set's entry promises.
+        DataMismatchError: The file does not hold what the dataset's entry promises.
         InputError: The file is malformed.
     """
     path = Path(name).expanduser()
@@ -86,7 +86,7 @@ def save(graph: GraphLike, path: str | Path) -> Path:
 def find_stored(name: str, data_dir: Path | str | None = None) -> Path | None:
     """The ``NAME.npz`` that :func:`load` would read, or None if there is none yet.
 
-    For a data set without files it is the file of the code that makes it.
+    For a dataset without files it is the file of the code that makes it.
     """
     entry = find_dataset(name)
     if not entry.files:
@@ -120,7 +120,7 @@ def _find_entry(name: str) -> DatasetEntry:
         return find_dataset(name)
     except UnknownNameError:
         if Path(f"{name}.npz").is_file():
-            raise InputError(f"there is no data set {name}; did you mean {name}.npz?") from None
+            raise InputError(f"there is no dataset {name}; did you mean {name}.npz?") from None
         raise
 
 
@@ -155,7 +155,7 @@ def _make(entry: DatasetEntry, files: dict[str, Path]) -> Graph:
 
 
 def _build(entry: DatasetEntry, data_dir: Path | str | None, download: bool) -> Graph:
-    """Make a data set from the authors' files and store it."""
+    """Make a dataset from the authors' files and store it."""
     # The folder of NCGNN_DATA may be shared by many: it is read, never written to.
     target = Path(data_dir).expanduser() if data_dir else cache_dir()
     try:
@@ -173,7 +173,7 @@ def _build(entry: DatasetEntry, data_dir: Path | str | None, download: bool) -> 
         raise
     except OSError as error:
         raise InputError(
-            f"data set '{entry.name}' cannot be stored in {target}: {error}; make room there or "
+            f"dataset '{entry.name}' cannot be stored in {target}: {error}; make room there or "
             "give another data folder"
         ) from error
 
@@ -187,15 +187,14 @@ def _get_files(
     found = {path.name: path for path in places if path.is_file()}
     missing = [file for file in entry.files if file.name not in found]
     try:
-        for file in missing:
-            if not download:
-                raise DataNotFoundError("offline")
-            found[file.name] = download_file(file, target / raw)
+        if missing and not download:
+            raise DataNotFoundError("offline")
+        found |= {file.name: download_file(file, target / raw) for file in missing}
     except DataNotFoundError as error:
         looked = ", ".join(str(folder) for folder in folders)
         listed = "\n".join(f"  {file.name}: {file.url}" for file in missing)
         raise DataNotFoundError(
-            f"data set '{entry.name}' was not found ({error}); looked for {entry.name}.npz in "
+            f"dataset '{entry.name}' was not found ({error}); looked for {entry.name}.npz in "
             f"{looked}. Put {entry.name}.npz into {target}, or download these files into "
             f"{target / raw} and load again:\n{listed}"
         ) from error

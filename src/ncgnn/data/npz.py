@@ -110,8 +110,12 @@ def reading(where: Path | str, kind: str) -> Generator[None]:
         yield
     except FileNotFoundError as error:
         raise DataNotFoundError(f"{where} does not exist") from error
-    except (InputError, DataNotFoundError):
+    except (InputError, DataNotFoundError, MemoryError):
         raise
+    except (PermissionError, IsADirectoryError) as error:
+        raise InputError(
+            f"{where} cannot be opened ({error.strerror}); check its path and its permissions"
+        ) from error
     except Exception as error:
         reason = str(error) or type(error).__name__
         raise InputError(

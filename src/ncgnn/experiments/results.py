@@ -239,7 +239,7 @@ def of_this_graph(
 ) -> tuple[list[Record], list[str]]:
     """The records of some runs on the graph and split at hand, and names of the others.
 
-    Where a data set is not at hand, its records are not checked; those without a graph are
+    Where a dataset is not at hand, its records are not checked; those without a graph are
     recognized by their split.
     """
     kept: dict[str, list[Record]] = defaultdict(list)
@@ -274,7 +274,7 @@ class Row:
 
     Attributes:
         dataset: Name or path of the graph.
-        options: Those that distinguish the row from others of this model on this data set.
+        options: Those that distinguish the row from others of this model on this dataset.
         records: The runs, by seed.
         difference: To the row it was compared with.
     """
@@ -353,10 +353,10 @@ def results_table(records: Iterable[Record], against: str | None = None) -> list
     """Group runs by all of their configuration but the seed.
 
     With ``against``, the label of a row (model, and options if there are several rows of it), the
-    others of the same data set and split family are compared with that row, seed by seed.
+    others of the same dataset and split family are compared with that row, seed by seed.
 
     Returns:
-        Rows by data set, split family, model and options. Split families are never put together.
+        Rows by dataset, split family, model and options. Split families are never put together.
     """
     known = list(records)
     graphs: dict[str, set[str]] = defaultdict(set)
@@ -383,10 +383,10 @@ def results_table(records: Iterable[Record], against: str | None = None) -> list
 
 
 def _options(record: Record, siblings: Sequence[Sequence[Record]], is_mixed: bool) -> str:
-    """The options in which a row differs from most runs of this model on this data set.
+    """The options in which a row differs from most runs of this model on this dataset.
 
     Where no value of an option is commoner than all others, every row has its own; and so it is
-    with the graph where a data set was several.
+    with the graph where a dataset was several.
     """
     own = flatten(record.config)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -467,7 +467,7 @@ def paired_test(
 
 
 def _compare(rows: list[Row], against: str) -> list[Row]:
-    """Rows with their differences to the one of that label, on the same data set and splits."""
+    """Rows with their differences to the one of that label, on the same dataset and splits."""
     references = _references(rows, against)
     if not references:
         known = ", ".join(sorted({row.label for row in rows}))
@@ -476,7 +476,7 @@ def _compare(rows: list[Row], against: str) -> list[Row]:
 
 
 def _references(rows: Iterable[Row], against: str) -> dict[tuple[str, str], Row]:
-    """By data set and split family, the row that others are compared with."""
+    """By dataset and split family, the row that others are compared with."""
     found: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         if against in (row.label, row.model):

@@ -98,7 +98,7 @@ def grid(
     config: Path | str | Sequence[Path | str] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> list[RunConfig]:
-    """Every model on every data set with every seed and configuration, data set by data set.
+    """Every model on every dataset with every seed and configuration, dataset by dataset.
 
     Args:
         datasets: Names or paths of npz files; None: those that the TOML files name.
@@ -107,7 +107,7 @@ def grid(
         seeds: How many, from 0 on, or which; None: that of the TOML file, or 0.
         split: Split family.
         device: Where tensors live.
-        config: TOML files, each for the model and the data set that it names, or for all if it
+        config: TOML files, each for the model and the dataset that it names, or for all if it
             names none; several for the same are as many configurations.
         settings: More options, as :func:`ncgnn.training.make_config` takes them.
     """
@@ -147,7 +147,7 @@ def _each(values: Iterable[Any] | None) -> list[Any]:
 
 
 def _named(files: Sequence[ConfigFile], attribute: str) -> list[str] | None:
-    """Data sets or models that files name."""
+    """Datasets or models that files name."""
     return [name for file in files if (name := getattr(file, attribute)) is not None] or None
 
 
@@ -199,7 +199,7 @@ def read_config_files(
 
 
 def file_for(files: Sequence[ConfigFile], dataset: str, model: str) -> ConfigFile | None:
-    """The file for a model on a data set, of which there may be one."""
+    """The file for a model on a dataset, of which there may be one."""
     fitting = [file for file in files if file.fits(dataset, model)]
     if len(fitting) > 1:
         found = " and ".join(str(file.path) for file in fitting)
@@ -210,7 +210,7 @@ def file_for(files: Sequence[ConfigFile], dataset: str, model: str) -> ConfigFil
 def check_all_used(
     files: Iterable[ConfigFile], runs: Iterable[tuple[str | None, str | None]]
 ) -> None:
-    """Refuse a file that is for no run; runs are given by data set and model."""
+    """Refuse a file that is for no run; runs are given by dataset and model."""
     known = set(runs)
     for file in files:
         if not any(file.fits(*run) for run in known):

@@ -438,7 +438,7 @@ def count_pairs(
 
     Every block of rows has a table [C, C] of its own in ``all_counts`` and ``all_shares``.
     """
-    block = np.searchsorted(blocks, first_row)
+    block = np.searchsorted(blocks, first_row, side="right") - 1
     counts, shares = all_counts[block], all_shares[block]
     num_classes = len(counts)
     row_counts = np.zeros(num_classes + 1, np.int64)

@@ -58,9 +58,9 @@ def describe_error(error: ValidationError, kind: type[BaseModel] | None = None) 
     field = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         return describe_unknown_option(field, [] if kind is None else list(kind.model_fields))
-    message = str(first["msg"]).removeprefix("Value error, ")
-    given = "" if isinstance(first.get("input"), dict) else f" (it is {first.get('input')!r})"
-    return f"{field}: {message}{given}." if field else f"{message}."
+    message = str(first["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
+    given = "" if isinstance(first.get("input"), dict) else f"; got {first.get('input')!r}"
+    return f"{field} {message}{given}." if field else f"{message}."
 
 
 def describe_unknown_option(field: str, known: list[str]) -> str:

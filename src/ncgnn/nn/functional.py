@@ -125,6 +125,7 @@ def relu_dropout(
         key: From :meth:`DropoutKey.at`; None outside training, then only ReLU is applied.
         nodes: The node that each row belongs to; by default rows are nodes.
     """
+    check_rate(rate)
     if key is None or rate == 0:
         if torch.is_grad_enabled() and x.requires_grad:
             return torch.relu(x)
@@ -138,11 +139,18 @@ def dropout(
     x: torch.Tensor, rate: float, key: int | None, nodes: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Dropout without an activation, see :func:`relu_dropout`."""
+    check_rate(rate)
     if key is None or rate == 0:
         return x
     if nodes is None:
         nodes = torch.arange(len(x), device=x.device)
     return cast("torch.Tensor", _Dropout.apply(x, rate, key, nodes))
+
+
+def check_rate(rate: float) -> None:
+    """Refuse a rate that is no probability of dropping something but not all."""
+    if not 0 <= rate < 1:
+        raise InputError(f"dropout must be at least 0 and below 1; got {rate}.")
 
 
 class _Dropout(torch.autograd.Function):
@@ -193,8 +201,6 @@ class _ReluDropout(torch.autograd.Function):
 
 def least_and_scale(rate: float) -> tuple[int, float]:
     """The least 16-bit random number that keeps an entry, and the factor of what is kept."""
-    if not 0 <= rate < 1:
-        raise InputError(f"dropout must be at least 0 and below 1; got {rate}.")
     least = min(round(rate * (1 << _LANE_BITS)), (1 << _LANE_BITS) - 1)
     return least, (1 << _LANE_BITS) / ((1 << _LANE_BITS) - least)
 
@@ -313,6 +319,7 @@ def mix_relu_dropout(
     Returns:
         [rows, width], differentiable in parts and weights.
     """
+    check_rate(rate)
     if key is None:
         rate, key = 0.0, 0
     if weights.device.type != "cpu":

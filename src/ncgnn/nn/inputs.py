@@ -73,6 +73,7 @@ class GraphInputs:
         self._kept: dict[Hashable, Any] = {}
 
     @cached_property
+    @torch.inference_mode(False)
     def everyone(self) -> torch.Tensor:
         """All nodes."""
         return torch.arange(self.num_nodes, device=self.device)
@@ -90,6 +91,7 @@ class GraphInputs:
         return self.kept("edge_index", lambda: self.adjacency.pattern.edge_index)
 
     @cached_property
+    @torch.inference_mode(False)
     def adjacency(self) -> ConstantSparse:
         """Row = target, column = source, all ones, without self-loops."""
         matrix = self.graph.to_scipy(rows="targets")
@@ -100,6 +102,7 @@ class GraphInputs:
         return ConstantSparse.from_scipy(matrix).to(self.device).to(self.dtype)
 
     @cached_property
+    @torch.inference_mode(False)
     def undirected_adjacency(self) -> ConstantSparse:
         """The adjacency with every edge in both directions; itself where it is symmetric."""
         if self.adjacency.t() is self.adjacency:
@@ -110,6 +113,7 @@ class GraphInputs:
         return matrix.to(self.device).to(self.dtype)
 
     @cached_property
+    @torch.inference_mode(False)
     def looped_adjacency(self) -> ConstantSparse:
         """The adjacency with a self-loop on every node."""
         return add_self_loops(self.adjacency)

@@ -76,7 +76,7 @@ def rows_by_name(names: Sequence[str]) -> list[Row]:
 
 @dataclass(frozen=True)
 class Entry:
-    """One method on one data set: accuracies, and macro-F1 on test nodes, over seeds."""
+    """One method on one dataset: accuracies, and macro-F1 on test nodes, over seeds."""
 
     test: Spread
     val: Spread
@@ -86,7 +86,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class GraphFacts:
-    """What the head of the table says of a data set: its size, and means over nodes.
+    """What the head of the table says of a dataset: its size, and means over nodes.
 
     NH is that of closed neighborhoods, NC is given for one and for two hops.
     """
@@ -103,9 +103,9 @@ class AccuracyTable:
 
     Attributes:
         table: Name of the printed table that stands beside it.
-        facts: Of every data set that is at hand.
-        entries: By row and data set; a cell without finished runs is not in it.
-        majority: Test accuracy of always answering the commonest class, by data set: the mean
+        facts: Of every dataset that is at hand.
+        entries: By row and dataset; a cell without finished runs is not in it.
+        majority: Test accuracy of always answering the commonest class, by dataset: the mean
             over all seeds that some row has there.
     """
 
@@ -129,7 +129,7 @@ class AccuracyTable:
         return printed(self.table, row, dataset)
 
     def leaders(self, dataset: str) -> tuple[frozenset[str], frozenset[str]]:
-        """The best methods on a data set by test accuracy, and the second best.
+        """The best methods on a dataset by test accuracy, and the second best.
 
         Other seeds are other splits, so that nothing is the best where methods have different
         ones. Ablations do not take part; what is printed alike is alike.
@@ -295,7 +295,7 @@ def _facts(dataset: str, request: Request) -> GraphFacts | None:
 
 
 def _accuracy_table(data: AccuracyTable) -> Table:
-    """Methods by rows, data sets by columns; below each method what is printed."""
+    """Methods by rows, datasets by columns; below each method what is printed."""
     lines: list[Line] = [*_graph_lines(data), ()] if data.facts else []
     for row in data.rows:
         lines.append((row.title, *(_accuracy_cell(data, row.name, name) for name in data.datasets)))

@@ -21,7 +21,7 @@ KINDS = {"neighbors": "same neighbors and label", "features": "same features and
 
 @dataclass(frozen=True)
 class DuplicationTable:
-    """Shares of nodes with a twin, by kind (see :data:`KINDS`) and data set."""
+    """Shares of nodes with a twin, by kind (see :data:`KINDS`) and dataset."""
 
     datasets: tuple[str, ...]
     rates: dict[tuple[str, str], float]

@@ -11,7 +11,7 @@ from ncgnn.nn import model_class, model_names
 
 #: A mean with its standard deviation (or 0 where none is printed), or ``OOM``.
 Printed = tuple[float, float] | str
-#: The paper's data sets, in the order of its main table.
+#: The paper's datasets, in the order of its main table.
 DATASETS = (
     *("pubmed", "photo", "computers", "coauthor-cs", "coauthor-physics", "cora-full", "actor"),
     *("penn94", "chameleon-filtered", "squirrel-filtered"),
@@ -35,7 +35,7 @@ def printed(table: str, row: str, column: str) -> Printed | None:
 
 
 def printed_split(table: str, dataset: str) -> str:
-    """The split family that a table's numbers on a data set were measured with."""
+    """The split family that a table's numbers on a dataset were measured with."""
     return str(published(table).get("split", {}).get(dataset, "paper"))
 
 

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 HIDDEN, LAYERS = 64, 2
 SIZE = {"model.hidden": HIDDEN, "model.layers": LAYERS}
 REFERENCE = "gcn"
-#: The data set of the paper's numbers.
+#: The dataset of the paper's numbers.
 PRINTED = "pubmed"
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds per epoch, with its evaluations, and per run of a method on a data set.
+    """Seconds per epoch, with its evaluations, and per run of a method on a dataset.
 
     An epoch is the median of a run, so that a slow start does not count.
     """
@@ -48,7 +48,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class EfficiencyTable:
-    """Costs by method and data set; ``size`` is their width and depth, in words."""
+    """Costs by method and dataset; ``size`` is their width and depth, in words."""
 
     datasets: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -126,7 +126,7 @@ class Efficiency(Target[EfficiencyTable]):
             multiples = (data.multiple(method, dataset), data.paper_multiple(method, dataset))
             texts = ("" if one is None else f"{one:.2f}" for one in multiples)
             lines.append((dataset, titles[method], each, whole, *texts))
-        head = ("data set", "method", "ms per epoch", "s per run", "× GCN", "× GCN, paper")
+        head = ("dataset", "method", "ms per epoch", "s per run", "× GCN", "× GCN, paper")
         note = (
             "Per epoch: the median of each run. Per run: all of its training; runs that 'ncgnn "
             "reproduce' trains for this come after two epochs that do not count. Times hold for "
@@ -148,7 +148,7 @@ class ModelTime:
 
 @dataclass(frozen=True)
 class TimePanel:
-    """One data set, within which models are compared."""
+    """One dataset, within which models are compared."""
 
     dataset: str
     times: tuple[ModelTime, ...]

@@ -119,7 +119,7 @@ class Row:
         return frozenset(_option(key) for key in self.options)
 
     def configs(self, request: Request, dataset: str) -> list[RunConfig]:
-        """Its runs on a data set, one per seed."""
+        """Its runs on a dataset, one per seed."""
         return [
             make_config(
                 dataset=dataset,
@@ -166,7 +166,7 @@ class Target(ABC, Generic[Data]):
         return self.kind == "table" and not self.is_timed
 
     def rows(self, request: Request, dataset: str) -> list[Row]:
-        """What is trained on a data set: by default every model as it is."""
+        """What is trained on a dataset: by default every model as it is."""
         return [Row(model, model) for model in request.models]
 
     def cells(self, request: Request) -> list[RunConfig]:
@@ -181,7 +181,7 @@ class Target(ABC, Generic[Data]):
     def finished(
         self, request: Request, dataset: str, runs: Runs
     ) -> list[tuple[Row, list[RunResult]]]:
-        """The rows of a data set with their finished runs; a row without any is left out."""
+        """The rows of a dataset with their finished runs; a row without any is left out."""
         found = [
             (row, [runs[c.name] for c in row.configs(request, dataset) if c.name in runs])
             for row in self.rows(request, dataset)
@@ -227,8 +227,8 @@ class Reproduction:
     """A table or figure, as far as it can be made.
 
     Attributes:
-        request: What was asked for, without the data sets that are not at hand.
-        absent: Data sets that are not at hand, with the reason.
+        request: What was asked for, without the datasets that are not at hand.
+        absent: Datasets that are not at hand, with the reason.
         missing: Names of runs that are not finished.
         data: Its numbers, as :meth:`Target.collect` gives them.
     """
@@ -329,7 +329,7 @@ def reproduce(
         name: Of the table or figure.
         runs: Finished runs; those that it does not rest on are not looked at.
         request: What it shall show, as :func:`request_for` gives it.
-        absent: Data sets that are not at hand, likewise.
+        absent: Datasets that are not at hand, likewise.
         stored: Compact records, used where there is no run; see :attr:`Target.takes_stored`.
 
     Raises:
@@ -367,7 +367,7 @@ def request_for(
     stored: Iterable[Record] = (),
     train: bool = True,
 ) -> tuple[Request, dict[str, str]]:
-    """What a table or figure shall show; data sets that are not at hand are left out.
+    """What a table or figure shall show; datasets that are not at hand are left out.
 
     Args:
         name: Of the table or figure.
@@ -376,20 +376,20 @@ def request_for(
         seeds: How many, from 0 on, or which.
         split: By default the split family of the printed numbers.
         data_dir: Folder with npz files.
-        config: TOML files, each with options of the cells whose model and data set it names.
+        config: TOML files, each with options of the cells whose model and dataset it names.
         settings: Options of every cell.
-        stored: Compact records; a data set whose cells are all among them need not be at hand.
+        stored: Compact records; a dataset whose cells are all among them need not be at hand.
         train: Whether missing cells will be trained; if not, one stored cell is enough for that.
 
     Returns:
-        The request, and for every data set that is not at hand why.
+        The request, and for every dataset that is not at hand why.
 
     Raises:
-        InputError: No data set is left, or something is named that it does not show.
+        InputError: No dataset is left, or something is named that it does not show.
     """
     wanted, settings = target(name), settings or {}
     if datasets is not None and not wanted.datasets:
-        raise InputError(f"{name} shows no data sets; leave GRAPH out.")
+        raise InputError(f"{name} shows no datasets; leave GRAPH out.")
     if models is not None and not wanted.models:
         raise InputError(f"{name} shows no models; leave --models out.")
     files = read_config_files(config)
@@ -475,7 +475,7 @@ def _check_files(wanted: Target[Any], request: Request, *, is_split_given: bool)
 def _absent(
     wanted: Target[Any], request: Request, stored: set[str], *, train: bool
 ) -> dict[str, str]:
-    """Data sets that are not at hand though they are needed, and why."""
+    """Datasets that are not at hand though they are needed, and why."""
     absent: dict[str, str] = {}
     for dataset in request.datasets:
         cells = wanted.cells(replace(request, datasets=(dataset,)))
@@ -490,7 +490,7 @@ def _absent(
 
 
 def _rows(wanted: Target[Any], request: Request) -> list[tuple[str, Row]]:
-    """All rows with their data sets."""
+    """All rows with their datasets."""
     return [(name, row) for name in request.datasets for row in wanted.rows(request, name)]
 
 

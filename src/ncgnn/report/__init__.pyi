@@ -1,3 +1,9 @@
+from . import analysis as analysis
+from . import models as models
+from . import results as results
+from . import run as run
+from . import style as style
+from . import tables as tables
 from .analysis import analysis_tables as analysis_tables
 from .analysis import class_figure as class_figure
 from .analysis import distribution_figure as distribution_figure

@@ -180,7 +180,7 @@ def _unseen_classes(result: Record) -> str:
     if not unseen:
         return "Every class of the graph occurs among the validation or test nodes."
     noun = "class" if len(unseen) == 1 else "classes"
-    return f"Never evaluated, as no validation or test node has it: {noun} {', '.join(unseen)}."
+    return f"Without a validation or test node, and so never evaluated: {noun} {', '.join(unseen)}."
 
 
 def _corrected_shares(run: RunFacts) -> str:

@@ -7,6 +7,7 @@ import warnings
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.ticker import FuncFormatter
@@ -51,8 +52,8 @@ def percent(value: float | Spread | None) -> str:
     """A share in percent, without the sign; mean ± deviation of several, nothing of none."""
     if value is None:
         return ""
-    if isinstance(value, int | float):
-        return f"{100 * value:.2f}"
+    if isinstance(value, int | float | np.number):
+        return f"{100 * float(value):.2f}"
     deviation = "" if value.std is None else f" ± {100 * value.std:.2f}"
     return f"{100 * value.mean:.2f}{deviation}"
 

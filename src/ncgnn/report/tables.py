@@ -133,6 +133,11 @@ class Table:
         """The ``<table>`` element alone, for a page of :func:`render`."""
         return Markup(render("table.html", table=self))  # noqa: S704 (the template escapes)
 
+    def plain(self) -> dict[str, Any]:
+        """Title, head, rows and notes as text, for JSON."""
+        rows = [[_text(cell) for cell in row] for row in self.rows if row]
+        return {"title": self.title, "head": self.head, "rows": rows, "notes": self.notes}
+
     def csv(self) -> str:
         """Comma-separated; lines between rows and marks are left out."""
         stream = StringIO()

@@ -23,7 +23,6 @@ import contextlib
 import functools
 import math
 import warnings
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -72,8 +71,7 @@ WIDE = 128
 TILE = 256
 
 #: The path of each type of device.
-_DEVICE_PATHS: dict[str, Path] = {"cpu": "compiled", "cuda": "csr"}
-PATHS: defaultdict[str, Path] = defaultdict(lambda: "chunks", _DEVICE_PATHS)
+PATHS: dict[str, Path] = {"cpu": "compiled", "cuda": "csr"}
 
 
 @contextlib.contextmanager
@@ -110,7 +108,7 @@ class Product(torch.autograd.Function):
         if pattern.nnz == 0 or math.prod(shape) == 0:
             return dense.new_zeros(shape)
         values, dense = values.contiguous(), dense.contiguous()
-        path = PATHS[dense.device.type]
+        path = PATHS.get(dense.device.type, "chunks")
         if path == "csr":
             return _csr_product(pattern, values, dense)
         if path == "chunks":
@@ -166,7 +164,7 @@ class SampledDot(torch.autograd.Function):
         if pattern.nnz == 0 or left.numel() == 0:
             return left.new_zeros((pattern.nnz, *left.shape[1:-1]))
         left, right = left.contiguous(), right.contiguous()
-        if PATHS[left.device.type] != "compiled":
+        if PATHS.get(left.device.type) != "compiled":
             return _chunked_dots(pattern, left, right)
         out = empty((pattern.nnz, *left.shape[1:-1]), left)
         heads = (-1, left.shape[1] if left.dim() == 3 else 1)
@@ -232,7 +230,7 @@ def row_sums(pattern: SparsePattern, entries: torch.Tensor) -> torch.Tensor:
     shape = (pattern.shape[0], *entries.shape[1:])
     if entries.numel() == 0:
         return entries.new_zeros(shape)
-    if PATHS[entries.device.type] != "compiled":
+    if PATHS.get(entries.device.type) != "compiled":
         return entries.new_zeros(shape).index_add_(0, pattern.row, entries)
     flat = entries.reshape(pattern.nnz, -1).contiguous()
     out = empty((shape[0], flat.shape[1]), entries)
@@ -244,7 +242,7 @@ def row_sums(pattern: SparsePattern, entries: torch.Tensor) -> torch.Tensor:
 def softmax(pattern: SparsePattern, scores: torch.Tensor) -> torch.Tensor:
     """The softmax of the scores [nnz, ...] over each row."""
     flat = scores.reshape(pattern.nnz, math.prod(scores.shape[1:])).contiguous()
-    if PATHS[scores.device.type] != "compiled" or scores.numel() == 0:
+    if PATHS.get(scores.device.type) != "compiled" or scores.numel() == 0:
         rows = pattern.row.to(torch.int64)
         highest = flat.new_full((pattern.shape[0], flat.shape[1]), -torch.inf)
         highest.scatter_reduce_(0, rows.view(-1, 1).expand_as(flat), flat, "amax")
@@ -263,7 +261,7 @@ def softmax_gradient(
     pattern: SparsePattern, values: torch.Tensor, gradient: torch.Tensor
 ) -> torch.Tensor:
     """p·(g - Σ p g) for each row, with the softmax p and the gradient g of its result."""
-    if PATHS[values.device.type] != "compiled" or values.numel() == 0:
+    if PATHS.get(values.device.type) != "compiled" or values.numel() == 0:
         weighted = values * gradient
         totals = row_sums(pattern, weighted).index_select(0, pattern.row)
         return weighted.sub_(totals.mul_(values))

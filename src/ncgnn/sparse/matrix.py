@@ -253,7 +253,7 @@ class ConstantSparse:
         """Aᵀ·X for X [m, d], without making the transpose where rows hold many entries."""
         check_match(dense, "dense", self.dtype, self.device)
         adds_up = (
-            PATHS[self.device.type] == "compiled"
+            PATHS.get(self.device.type) == "compiled"
             and self.nnz >= FULL_ROWS * sum(self.shape)
             and dense.dim() == 2
             and dense.shape[1] >= WIDE
@@ -280,7 +280,7 @@ class ConstantSparse:
     def _equals_its_transpose(self) -> bool:
         if self.shape[0] != self.shape[1]:
             return False
-        if PATHS[self.device.type] == "compiled":
+        if PATHS.get(self.device.type) == "compiled":
             arrays = (self.pattern.crow.numpy(), self.pattern.col.numpy(), self.values.numpy())
             return is_symmetric(*arrays)
         pattern, permutation = self.pattern.transposed
@@ -328,7 +328,7 @@ class ConstantSparse:
     def rows(self, index: ArrayLike) -> ConstantSparse:
         """The matrix A[index], for positions in any order or a mask [m]."""
         rows = _as_index(index, "index", self.shape[0], self.device)
-        compiled = PATHS[self.device.type] == "compiled"
+        compiled = PATHS.get(self.device.type) == "compiled"
         select = _select_rows if compiled else _select_rows_by_torch
         return _assemble(select(self, rows), (rows.shape[0], self.shape[1]))
 
@@ -409,7 +409,7 @@ def _merge_edges(edge_index: ArrayLike, num_nodes: int) -> tuple[SparsePattern, 
 def _group(keys: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Positions of every key 0 .. size - 1: ``order[starts[k] : starts[k + 1]]``, ascending."""
     dtype = _index_dtype(size, keys.shape[0])
-    if PATHS[keys.device.type] == "compiled":
+    if PATHS.get(keys.device.type) == "compiled":
         starts = torch.empty(size + 1, dtype=dtype)
         order = torch.empty(keys.shape[0], dtype=dtype)
         group(keys.numpy(), starts.numpy(), order.numpy())
@@ -436,7 +436,7 @@ def _select_row_pointer(matrix: ConstantSparse, rows: torch.Tensor) -> torch.Ten
 
 def _select_block(matrix: ConstantSparse, rows: torch.Tensor, cols: torch.Tensor) -> ConstantSparse:
     shape = (rows.shape[0], cols.shape[0])
-    if PATHS[matrix.device.type] == "compiled":
+    if PATHS.get(matrix.device.type) == "compiled":
         index = cols.numpy()
         place = np.full(matrix.shape[1], -1, matrix.pattern.col.numpy().dtype)
         positions = np.arange(index.shape[0], dtype=place.dtype)

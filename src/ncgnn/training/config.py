@@ -179,7 +179,7 @@ def make_config(
 ) -> RunConfig:
     """Put a configuration together; what comes later wins.
 
-    Defaults, then the preset of model, data set and split family, then the TOML file, then the
+    Defaults, then the preset of model, dataset and split family, then the TOML file, then the
     arguments named here, then ``settings``, whose keys are ``section.option``, or ``option`` alone
     where one section only can have it.
     """
@@ -256,10 +256,10 @@ def find_option(key: str) -> tuple[str, str]:
 
 
 def locate_dataset(dataset: str, beside: Path | None = None) -> str:
-    """A data set as the catalog calls it, or the absolute path of a file.
+    """A dataset as the catalog calls it, or the absolute path of a file.
 
     A file is looked for in ``beside`` and then in this folder. A run can then be used from any
-    folder, two files of one name are two graphs, and one data set has one name.
+    folder, two files of one name are two graphs, and one dataset has one name.
     """
     if not dataset.endswith(".npz"):
         return canonical_name(dataset)
@@ -312,7 +312,7 @@ class ConfigFile:
 
     @property
     def dataset(self) -> str | None:
-        """The data set that it names; a file is looked for beside it."""
+        """The dataset that it names; a file is looked for beside it."""
         name = self._option("data", "dataset")
         return None if name is None else locate_dataset(name, self.path.parent)
 
@@ -328,7 +328,7 @@ class ConfigFile:
         return " ".join(part for part in parts if part) or "everything"
 
     def fits(self, dataset: str | None, model: str | None) -> bool:
-        """Whether it is for a model on a data set; None: for any."""
+        """Whether it is for a model on a dataset; None: for any."""
         mine, wanted = self.dataset, None if dataset is None else locate_dataset(dataset)
         same_model = None in (self.model, model) or self.model == model
         return same_model and (None in (mine, wanted) or mine == wanted)
@@ -394,7 +394,7 @@ def read_setting(text: str) -> tuple[str, Any]:
 
 
 def preset(model: str, dataset: str, split: str | None = None) -> Tree:
-    """The shipped parameters of a model on a data set; what no file speaks of is left out.
+    """The shipped parameters of a model on a dataset; what no file speaks of is left out.
 
     What was searched on a family of splits is for that family alone: on others, parameters would
     be chosen with labels of their test nodes.
@@ -411,18 +411,18 @@ def preset(model: str, dataset: str, split: str | None = None) -> Tree:
 
 
 def has_preset(model: str, dataset: str) -> bool:
-    """Whether parameters for exactly this data set are shipped, whatever the split."""
+    """Whether parameters for exactly this dataset are shipped, whatever the split."""
     return locate_dataset(dataset) in _shipped(model).get("datasets", {})
 
 
 def has_own_values(model: str, dataset: str, split: str | None) -> bool:
-    """Whether parameters of training or of the model are shipped for just this data set."""
+    """Whether parameters of training or of the model are shipped for just this dataset."""
     here, anywhere = preset(model, dataset, split), preset(model, "")
     return any(here.get(part) != anywhere.get(part) for part in ("training", "model"))
 
 
 def searched_datasets(model: str) -> list[str]:
-    """Data sets for which a search of ours chose parameters of a model."""
+    """Datasets for which a search of ours chose parameters of a model."""
     return list(_shipped("searched").get(model, {}))
 
 

@@ -136,7 +136,7 @@ def load_run(
 
     Args:
         path: The run's folder.
-        data_dir: Folder with npz files, where the run's data set is looked for.
+        data_dir: Folder with npz files, where the run's dataset is looked for.
         device: Where to run it; by default where it was trained.
         dataset: Where the run's graph is now, if its file has moved.
         model: The class of the run's model, if it is one of your own that is not registered.
@@ -166,8 +166,10 @@ def load_run(
     except InputError as error:
         if dataset is not None:
             raise
-        moved = "If the graph has moved, name its new place after the run."
-        raise InputError(f"{error} {moved}") from None
+        raise InputError(
+            f"{error} If the graph has moved, give its new place: dataset=… in Python, or after "
+            "the run on the command line."
+        ) from None
     if graph.fingerprint != folder.read_json(ENVIRONMENT)["graph_sha256"]:
         raise InputError(
             f"{place} is not the graph that {folder.path} was trained on, or has changed since."

@@ -20,7 +20,7 @@ NODES = 515
 
 
 def contents(rng):
-    """The objects of a small data set, and what they say: features, labels, edges."""
+    """The objects of a small dataset, and what they say: features, labels, edges."""
     features = (rng.random((NODES, 6)) < 0.3) * rng.integers(1, 4, (NODES, 6)).astype(np.float32)
     labels = rng.integers(0, CLASSES, NODES)
     isolated = [511, 513]

@@ -47,7 +47,7 @@ def pairs(kind, mine, theirs):
     if kind is TunedSAGE:
         return [
             (mine.own, theirs.lin_r.weight, True),
-            (mine.neighbours, theirs.lin_l.weight, True),
+            (mine.neighbors, theirs.lin_l.weight, True),
             (mine.bias, theirs.lin_l.bias, False),
         ]
     scores = [(mine.target, theirs.att_dst, False), (mine.source, theirs.att_src, False)]

@@ -1,4 +1,4 @@
-"""The zip files of the Open Graph Benchmark's node data sets.
+"""The zip files of the Open Graph Benchmark's node datasets.
 
 Compressed tables without heading under ``raw/`` and ``split/time/``; members are read in place
 and never extracted.

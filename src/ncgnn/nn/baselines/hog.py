@@ -263,7 +263,7 @@ def _normalize_walks(walks: ConstantSparse, mask: torch.Tensor) -> torch.Tensor:
 
 
 def count_pairs(inputs: GraphInputs) -> NDArray[np.int64]:
-    """How many nodes are at most two steps away from each, itself included; O(n) memory."""
+    """How many nodes are at most two steps away from each, itself included."""
 
     def count() -> NDArray[np.int64]:
         pattern = inputs.undirected_adjacency.pattern

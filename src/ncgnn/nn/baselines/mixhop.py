@@ -36,7 +36,7 @@ class MixHopOptions(PlainOptions):
     @classmethod
     def _ascending(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         if not value or list(value) != sorted(set(value)):
-            raise ValueError("one power, or several ascending ones, are wanted")
+            raise ValueError("must be one power, or several ascending ones")
         return value
 
 

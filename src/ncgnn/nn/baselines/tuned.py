@@ -60,7 +60,10 @@ class MeanConvolution(nn.Module):
 
 
 class AttentionConvolution(nn.Module):
-    """Σ_j α_ij z_j with z = h·W and α_ij = softmax_j LeakyReLU(⟨a, z_i⟩ + ⟨b, z_j⟩)."""
+    """Σ_j α_ij z_j with z = h·W and α_ij = softmax_j LeakyReLU(⟨a, z_i⟩ + ⟨b, z_j⟩).
+
+    It has one head and no bias.
+    """
 
     def __init__(self, width: int, hidden: int, self_loops: bool) -> None:
         super().__init__()

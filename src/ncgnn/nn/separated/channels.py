@@ -32,7 +32,13 @@ import torch
 
 from ncgnn.nn.inputs import as_group, as_nodes, select_rows
 from ncgnn.nn.layers import Term
-from ncgnn.sparse import ConstantSparse, gcn_normalize, masked_adjacency, row_normalize
+from ncgnn.sparse import (
+    ConstantSparse,
+    add_self_loops,
+    gcn_normalize,
+    masked_adjacency,
+    row_normalize,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,10 +115,10 @@ class Layouts:
     ) -> Layout:
         """The layout for a graph, the group of each node and the nodes that are asked for."""
         backbone, separation, num_groups = self._parts
-        group = as_group(group, num_groups, inputs.everyone)
-        if separation == "none":
-            group = torch.zeros_like(group)
         with torch.inference_mode(False):  # what is kept serves later training too
+            group = as_group(group, num_groups, inputs.everyone)
+            if separation == "none":
+                group = torch.zeros_like(group)
             if inputs is not self._inputs:
                 channels = 1 if separation == "none" else num_groups
                 self._make_channel = backbone.channels(inputs, separation, channels)
@@ -123,14 +129,14 @@ class Layouts:
                 self._layout = self._arrange(group.clone())
             if nodes is None:
                 return self._layout
-            nodes = as_nodes(nodes, group)
+            nodes = as_nodes(nodes, group).clone()  # the caller may write to them later
             for known, selected in self._selected:
                 if torch.equal(known, nodes):
                     return selected
             if len(self._selected) == _MOST_SELECTIONS:
                 self._selected.clear()
             selected = restrict(self._layout, nodes, backbone.restrict)
-            self._selected.append((nodes.clone(), selected))
+            self._selected.append((nodes, selected))
             return selected
 
     def _arrange(self, group: torch.Tensor) -> Layout:
@@ -267,9 +273,14 @@ class LinearOperators(ABC):
 
     bias: ClassVar[bool]
     terms: ClassVar[int] = 1
+    undirected: ClassVar[bool] = False
 
     def __init__(self, inputs: GraphInputs, self_loops: bool) -> None:
-        self.base = inputs.looped_adjacency if self_loops else inputs.adjacency
+        adjacency = inputs.undirected_adjacency if self.undirected else inputs.adjacency
+        if self_loops and adjacency is inputs.adjacency:
+            self.base = inputs.looped_adjacency
+        else:
+            self.base = add_self_loops(adjacency) if self_loops else adjacency
         self.whole = self._normalize(self.base)
 
     @abstractmethod
@@ -301,19 +312,14 @@ class GcnOperators(LinearOperators):
 class UndirectedGcnOperators(GcnOperators):
     """The same, with every edge in both directions."""
 
-    def __init__(self, inputs: GraphInputs, self_loops: bool) -> None:
-        self.base = inputs.undirected_adjacency
-        self.whole = (inputs.gcn_operator(self_loops=self_loops, undirected=True),)
+    undirected = True
 
 
 class UndirectedMeanOperators(LinearOperators):
     """The mean over neighbors, with every edge in both directions."""
 
     bias = False
-
-    def __init__(self, inputs: GraphInputs, self_loops: bool) -> None:
-        self.base = inputs.undirected_adjacency
-        self.whole = (inputs.mean_operator(self_loops=self_loops, undirected=True),)
+    undirected = True
 
     def _normalize(self, adjacency: ConstantSparse) -> Operators:
         return (row_normalize(adjacency),)

@@ -71,7 +71,8 @@ class SeparatedOptions(ModelOptions):
     @model_validator(mode="after")
     def _one_rate_per_group(self) -> Self:
         if not self.threshold or list(self.threshold) != sorted(set(self.threshold)):
-            raise ValueError("threshold: one number, or several ascending ones, are wanted")
+            given = ", ".join(map(str, self.threshold))
+            raise ValueError(f"threshold must be one number, or ascending numbers; got {given}")
         groups = len(self.threshold) + 1
         if len(self.dropout) == 1:
             object.__setattr__(self, "dropout", self.dropout * groups)
@@ -225,8 +226,8 @@ def _backbone(backbone: BackboneName | LayerConstructor, self_loops: bool) -> Ba
         if backbone in get_args(BackboneName):
             return LinearBackbone(backbone, self_loops)
         raise InputError(
-            f"backbone is '{backbone}'; give one of {', '.join(get_args(BackboneName))}, or a "
-            "constructor (width, hidden) -> layer."
+            f"backbone must be one of {', '.join(get_args(BackboneName))}, or a constructor "
+            f"(width, hidden) -> layer; got '{backbone}'."
         )
     return ConvBackbone(backbone, self_loops)
 

@@ -42,7 +42,7 @@ class AlphaGroup:
 
 @dataclass(frozen=True)
 class AlphaPanel:
-    """One data set."""
+    """One dataset."""
 
     dataset: str
     groups: tuple[AlphaGroup, ...]
@@ -50,7 +50,7 @@ class AlphaPanel:
 
 @dataclass(frozen=True)
 class AlphaData:
-    """One model on all data sets; ``grid`` is where densities are given."""
+    """One model on all datasets; ``grid`` is where densities are given."""
 
     model: str
     grid: tuple[float, ...]
@@ -60,7 +60,7 @@ class AlphaData:
 class Alpha(parts.SeparatedFigure[AlphaData]):
     """Fig. "The kernel density estimates of weights α".
 
-    The paper takes the density "across ten runs": here over the seeds of a data set, one α per run
+    The paper takes the density "across ten runs": here over the seeds of a dataset, one α per run
     and group, that of the epoch which counts.
     """
 

@@ -1,4 +1,4 @@
-"""How nodes are distributed by 1 - NH and by NC, data set by data set."""
+"""How nodes are distributed by 1 - NH and by NC, dataset by dataset."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class DistributionPanel:
-    """One data set: 1 - NH of closed neighborhoods, as in the paper's table, and NC within hops."""
+    """One dataset: 1 - NH of closed neighborhoods, as in the paper's table, and NC within hops."""
 
     dataset: str
     nodes: int
@@ -47,7 +47,7 @@ class DistributionPanel:
 
 @dataclass(frozen=True)
 class DistributionsData:
-    """Histograms of all data sets, on the same bins."""
+    """Histograms of all datasets, on the same bins."""
 
     edges: tuple[float, ...]
     panels: tuple[DistributionPanel, ...]
@@ -75,7 +75,7 @@ class Distributions(Target[DistributionsData]):
         return DistributionsData(EDGES, tuple(panels))
 
     def draw(self, data: DistributionsData) -> Figure:
-        """Histograms of 1 - NH and NC, a panel per data set; vertical lines are the means."""
+        """Histograms of 1 - NH and NC, a panel per dataset; vertical lines are the means."""
         figure, axes, columns = parts.make_panels(len(data.panels), (2.7, 1.95))
         for axis, panel in zip(axes, data.panels, strict=True):
             heterophily, confusion = panel.heterophily, panel.confusion

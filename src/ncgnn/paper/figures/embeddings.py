@@ -50,14 +50,14 @@ _SHADES = ((1.0, 0.0), (0.55, 0.0), (0.6, 0.4))
 
 @dataclass(frozen=True)
 class EmbeddingPanel:
-    """One model on one data set, by NC within ``hops`` (k) and its ``threshold`` (T).
+    """One model on one dataset, by NC within ``hops`` (k) and its ``threshold`` (T).
 
     Attributes:
         part: Whose accuracy is stated, ``test`` or ``val``.
         accuracy: Of all evaluated nodes.
         low_accuracy: Of those with low NC; None if there are none.
         high_accuracy: Of those with high NC.
-        x: Place of every drawn node; the same nodes for all models of a data set.
+        x: Place of every drawn node; the same nodes for all models of a dataset.
         y: Place of every drawn node.
         label: Class of every drawn node.
         high: Whether its true NC is high.

@@ -57,7 +57,7 @@ class ModelCurve:
 
 @dataclass(frozen=True)
 class GroupsPanel:
-    """One data set, by NC within ``hops`` (k) and its ``threshold`` (T).
+    """One dataset, by NC within ``hops`` (k) and its ``threshold`` (T).
 
     Attributes:
         part: Whose accuracy is shown, ``test`` or ``val``.

@@ -33,7 +33,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class InterplayPanel:
-    """One data set, over the epochs that all its runs reached.
+    """One dataset, over the epochs that all its runs reached.
 
     Attributes:
         hops: The k of NC.

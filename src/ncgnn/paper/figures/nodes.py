@@ -44,7 +44,7 @@ OBSERVED = {"coauthor-cs": ConfusionRule(2, 0.4)}
 
 
 def preset_rule(request: Request, dataset: str) -> ConfusionRule:
-    """NCGCN's k and T for a data set, or those that the request sets."""
+    """NCGCN's k and T for a dataset, or those that the request sets."""
     chosen = request.chosen
     config = make_config(
         dataset=dataset,

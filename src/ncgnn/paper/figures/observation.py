@@ -54,7 +54,7 @@ class Tenth:
 
 @dataclass(frozen=True)
 class ObservationPanel:
-    """One data set, by NC within ``hops`` (k) and its ``threshold`` (T).
+    """One dataset, by NC within ``hops`` (k) and its ``threshold`` (T).
 
     Attributes:
         part: Whose accuracy is shown, ``test`` or ``val``.
@@ -74,7 +74,7 @@ class ObservationPanel:
 
 
 class Observation(Target[parts.ModelPanels[ObservationPanel]]):
-    """Fig. "Observational experiment on Coauthor CS" and the one with its further data sets.
+    """Fig. "Observational experiment on Coauthor CS" and the one with its further datasets.
 
     The paper's text divides nodes by deciles of NH and then speaks of groups "with NH of 0.0, 0.1,
     …"; groups here are tenths of [0, 1]. NH is Eq. (1), without the node itself: a node that counts

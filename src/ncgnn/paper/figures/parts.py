@@ -29,14 +29,14 @@ Panel = TypeVar("Panel")
 
 @dataclass(frozen=True)
 class Panels(Generic[Panel]):
-    """The numbers of a figure, one panel per data set."""
+    """The numbers of a figure, one panel per dataset."""
 
     panels: tuple[Panel, ...]
 
 
 @dataclass(frozen=True)
 class ModelPanels(Generic[Panel]):
-    """The numbers of a figure of one model, one panel per data set."""
+    """The numbers of a figure of one model, one panel per dataset."""
 
     model: str
     panels: tuple[Panel, ...]
@@ -72,7 +72,7 @@ def one_row(figure: str, request: Request) -> Row:
 
 
 def short_name(request: Request, dataset: str) -> str:
-    """What a figure calls a data set: its name, or as much of its path as tells it from others."""
+    """What a figure calls a dataset: its name, or as much of its path as tells it from others."""
     names = short_names((*request.datasets, dataset))
     short = names[dataset].removesuffix(".npz")
     return names[dataset] if short in names.values() else short

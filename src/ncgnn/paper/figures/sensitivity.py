@@ -46,7 +46,7 @@ class HopCurve:
 
 @dataclass(frozen=True)
 class SensitivityPanel:
-    """One data set, with the k and T that the paper found best, if any; one curve per k."""
+    """One dataset, with the k and T that the paper found best, if any; one curve per k."""
 
     dataset: str
     preset_hops: int | None

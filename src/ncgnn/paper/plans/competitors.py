@@ -64,7 +64,7 @@ CHOICES = (
     (0.05, 1e-3, 0.2),
     (0.005, 0.0, 0.8),
 )
-#: Number of choices tried, of epochs to try them, and of seeds, by data set.
+#: Number of choices tried, of epochs to try them, and of seeds, by dataset.
 PLAN = {
     "chameleon-filtered": (6, 500, 3),
     "squirrel-filtered": (6, 500, 3),
@@ -113,7 +113,7 @@ class Competitors(Plan):
                 store.train(configs, self.name)
 
     def rows(self, dataset: str) -> tuple[str, ...]:
-        """Models and variants that are run on a data set."""
+        """Models and variants that are run on a dataset."""
         return BASIC if dataset in LARGE else MODELS
 
     def search(self, row: str, dataset: str, store: Store | None = None) -> list[RunConfig]:
@@ -246,7 +246,7 @@ class Stratified(Competitors):
     )
 
     def rows(self, dataset: str) -> tuple[str, ...]:
-        """The same on every data set."""
+        """The same on every dataset."""
         return (*BASIC, *OURS)
 
     def search(self, row: str, dataset: str, store: Store | None = None) -> list[RunConfig]:

@@ -70,7 +70,7 @@ class Plan(ABC):
 
     @abstractmethod
     def train(self, store: Store, datasets: Sequence[str] | None = None) -> None:
-        """Train what the store lacks, on all data sets or some."""
+        """Train what the store lacks, on all datasets or some."""
 
     @abstractmethod
     def tables(self, store: Store) -> list[Table]:
