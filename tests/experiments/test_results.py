@@ -261,7 +261,7 @@ def test_stored_records_that_are_none(tmp_path, harm):
     fields = json.loads(path.read_text())
     harm(fields)
     path.write_text(json.dumps(fields) + "\n")
-    with pytest.raises(InputError, match=r"line 1: is no record"):
+    with pytest.raises(InputError, match=r"line 1: must be the record"):
         read_stored(path)
 
 

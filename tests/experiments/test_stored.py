@@ -165,8 +165,9 @@ def test_every_line_tells_its_format(tmp_path, number, words):
     write_stored([first], path)
     assert json.loads(path.read_text())["format"] == 1
     path.write_text(f"{path.read_text()}{json.dumps({'format': number} | vars(second))}\n")
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError, match=words) as raised:
         read_stored(path)
+    assert ("remove the line" in str(raised.value)) == (number is None)
 
 
 def test_processes_that_write_at_once_lose_nothing(tmp_path):

@@ -205,3 +205,14 @@ def test_a_database_that_stays_away_is_no_error_of_the_trial(in_sqlite, monkeypa
     (trial,) = in_sqlite.trials()
     assert (trial.state.name, "error" in trial.user_attrs) == ("RUNNING", False)
     assert taken.runs.is_dir()
+
+
+def test_a_retried_trial_that_dies_before_its_first_heartbeat_is_found(tmp_path, monkeypatch):
+    with quiet():
+        search = make_search(dataset="digits", model="mlp")
+        study = Study(search, tmp_path / "s", 2, f"sqlite:///{tmp_path / 'study.db'}")
+        study.take().requeue()
+        lost = study.optuna.ask()  # and its process is gone
+        assert lost.params
+        monkeypatch.setattr(storage, "GRACE", -1)
+        assert study.is_dead(study.trials()[lost.number])

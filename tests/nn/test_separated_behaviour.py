@@ -191,7 +191,7 @@ def test_groups_are_checked(group):
 def test_options_are_checked():
     with pytest.raises(InputError, match="separation must be 'strict'"):
         SeparatedGNN(4, CLASSES, separation="stric")
-    with pytest.raises(InputError, match="backbone is 'gnc'"):
+    with pytest.raises(InputError, match="backbone must be one of gcn, sage"):
         SeparatedGNN(4, CLASSES, backbone="gnc")
     with pytest.raises(InputError, match="dropout"):
         model_for(16, dropout=(0.5, 1.0))(drawn_graph(0).inputs())

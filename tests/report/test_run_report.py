@@ -114,7 +114,7 @@ def test_report_shows_roc_auc_where_there_is_one(tmp_path: Path) -> None:
     ("unseen", "sentence"),
     [
         ([], "Every class of the graph occurs"),
-        ([4], "Never evaluated, as no validation or test node has it: class 4."),
+        ([4], "Without a validation or test node, and so never evaluated: class 4."),
         ([4, 11], "classes 4, 11."),
     ],
 )

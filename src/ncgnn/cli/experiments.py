@@ -22,7 +22,7 @@ from ncgnn.cli.terminal import (
     read_settings,
 )
 from ncgnn.cli.train import run_facts
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,7 +196,7 @@ def reproduce(
         raise InputError("--write is for 'ncgnn reproduce results'; --out names a folder here.")
     if name == "results" or name in PLAN_NAMES:
         if any((models, config, settings, seeds, split, stored, device)):
-            raise InputError(f"{name} is planned in advance; name graphs, or nothing but folders.")
+            raise InputError(f"{name} has fixed runs; only graphs and folders can be named.")
         if name == "results":
             _show_results(write=write, json=json)
             return
@@ -272,6 +272,9 @@ def _run_plan(
 ) -> None:
     """Train what the stored results lack of a plan, unless options are None; print its tables."""
     plan, store = ncgnn.paper.plan(name), ncgnn.paper.Store(Path("results"), data_dir=data_dir)
+    for dataset in datasets or ():
+        if dataset not in plan.graphs:
+            raise UnknownNameError(f"graph of {name}", dataset, list(plan.graphs))
     if options is not None:
         local = {key: options[key] for key in ("workers", "retry_failed")}
 
@@ -285,7 +288,8 @@ def _run_plan(
         plan.train(store, datasets)
     tables = plan.tables(store)
     if not tables:
-        raise InputError(f"results holds no runs of {name}; leave --no-train out.")
+        remedy = "go to a checkout of ncgnn" if options else "leave --no-train out"
+        raise InputError(f"./results holds no runs of {name}; {remedy}.")
     _print_plan(tables, json=json)
 
 

@@ -170,12 +170,20 @@ def read_list(values: list[str] | None, option: str) -> tuple[str, ...] | None:
     parts = [
         part.strip()
         for value in values
-        for part in ([value] if Path(value).exists() else value.split(","))
+        for part in ([value] if _is_there(value) else value.split(","))
     ]
     found = tuple(dict.fromkeys(part for part in parts if part))
     if not found:
         raise InputError(f"{option} must be a name, or several like a,b; got '{values[0]}'.")
     return found
+
+
+def _is_there(name: str) -> bool:
+    """Whether a file or folder has this name; a long list is no name at all."""
+    try:
+        return Path(name).exists()
+    except OSError:
+        return False
 
 
 def read_paths(values: list[str] | None, option: str) -> list[Path]:

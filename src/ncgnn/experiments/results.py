@@ -115,13 +115,13 @@ def read_runs(folder: Path | str) -> tuple[list[Record], dict[Path, str]]:
     problems: dict[Path, str] = {}
     for path in sorted(p for p in root.iterdir() if p.is_dir()):
         run = RunFolder(path)
-        if not (run / DONE).is_file():
-            if (run / ERROR).is_file():
-                problems[path] = f"failed: {read_error(run)[0]}"
-            elif (run / CONFIG).is_file():
-                problems[path] = "not finished; the command that began it continues it."
-            continue
         try:
+            if not (run / DONE).is_file():
+                if (run / ERROR).is_file():
+                    problems[path] = f"failed: {read_error(run)[0]}"
+                elif (run / CONFIG).is_file():
+                    problems[path] = "not finished; the command that began it continues it."
+                continue
             (record,) = as_records([finished_run(run)])
         except (NcgnnError, OSError) as error:
             problems[path] = str(error)
@@ -152,10 +152,12 @@ def read_stored(path: Path | str) -> list[Record]:
             if form != FORMAT:
                 raise ValueError(f"format must be {FORMAT}; got {form!r}")
             record = _check_record(Record(**fields))
+        except InputError:
+            raise
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(
-                f"{path}, line {number}: is no record of a run ({error!r}). If the file is one of "
-                "'ncgnn results --add-to', remove the line; else name another."
+                f"{path}, line {number}: must be the record of a run ({error!r}). If the file is "
+                "one of 'ncgnn results --add-to', remove the line; else name another."
             ) from None
         found[record.name, record.graph] = record
     return list(found.values())
@@ -164,6 +166,9 @@ def read_stored(path: Path | str) -> list[Record]:
 def _check_record(record: Record) -> Record:
     """A record with all that tables need, whose name is that of its configuration."""
     config, result = record.config, record.result
+    for field, kind in (("seconds", float | int), ("code", str), ("graph", str)):
+        if not isinstance(getattr(record, field), kind):
+            raise ValueError(f"{field} is {getattr(record, field)!r}")
     for section, option in _NEEDED_OPTIONS:
         if option not in config[section]:
             raise KeyError(f"{section}.{option}")

@@ -1,8 +1,8 @@
 """The paper's tables and figures, and a few beside them, made from runs.
 
 A :class:`Target` says which runs it rests on, what it takes from them and how that is shown.
-:func:`request_for` turns wishes into a :class:`Request` or one clear error, and :func:`reproduce`
-makes the target from finished runs.
+:func:`request_for` makes a :class:`Request` of what is given, or raises one clear error, and
+:func:`reproduce` makes the target from finished runs.
 """
 
 from __future__ import annotations

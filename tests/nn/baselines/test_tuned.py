@@ -218,7 +218,7 @@ def test_all_parameters_are_decayed():
 
 @pytest.mark.parametrize("options", [{"layers": 0}, {"norm": "graph"}, {"dropout": 1.0}])
 def test_wrong_options_are_named(options):
-    with pytest.raises(InputError, match=f"^{next(iter(options))}:"):
+    with pytest.raises(InputError, match=f"^{next(iter(options))} must be"):
         TunedGCN(4, 2, **options)
 
 

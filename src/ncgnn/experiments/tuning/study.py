@@ -268,9 +268,8 @@ class Study:
         if self.url is not None:  # before the first heartbeat
             begun = trial.datetime_start
             limit = datetime.timedelta(seconds=10 * storage.GRACE)
-            return (
-                not trial.params and begun is not None and datetime.datetime.now() - begun > limit
-            )
+            never_beat = "beats" not in trial.user_attrs
+            return never_beat and begun is not None and datetime.datetime.now() - begun > limit
         lock = take_lock(self.lock_of(trial.number), wait=False)
         if lock is None:
             return False
@@ -321,13 +320,14 @@ class Trial:
         self._study = study
         self.optuna = study.optuna.ask()
         self.number = self.optuna.number
-        #: The folder of its runs, which a retried trial shares with the original.
-        self.runs = study.runs_of(_original(study.trials()[self.number]))
         self._lock = take_lock(study.lock_of(self.number), wait=False)
         self._released = threading.Event()
         if study.url is not None:
             self._beat()
+            self.optuna.set_user_attr("beats", True)  # Optuna itself cannot be asked for it
             threading.Thread(target=self._keep_beating, daemon=True).start()
+        #: The folder of its runs, which a retried trial shares with the original.
+        self.runs = study.runs_of(_original(study.trials()[self.number]))
 
     def _keep_beating(self) -> None:
         while not self._released.wait(storage.HEARTBEAT):

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ncgnn.metrics import conditional_entropy, error_lower_bound
 from ncgnn.paper.targets import Target
-from ncgnn.report import LOOKS, show_percent
+from ncgnn.report import GRAY, LOOKS, show_percent
 
 if TYPE_CHECKING:
     from ncgnn.paper.targets import Request, Runs
@@ -65,7 +65,7 @@ class Entropy(Target[EntropyData]):
             line: dict[str, Any] = {"color": color, "linestyle": dashes}
             left.plot(data.confusion, curve.entropy, label=f"C = {curve.classes}", **line)
             right.plot(data.confusion, curve.bound, label=f"C = {curve.classes}", **line)
-        right.axhline(0, color="grey", linewidth=0.8)
+        right.axhline(0, color=GRAY, linewidth=0.8)
         left.set_ylabel("conditional entropy (bits)")
         right.set_ylabel("lower bound of the error rate")
         show_percent(right.yaxis)

@@ -181,6 +181,8 @@ class Combined(Plan):
         "row says how many are. ‡ runs of one cell by several versions of this package."
     )
 
+    graphs = tuple(dict.fromkeys(case.dataset for case in CASES))
+
     def train(self, store: Store, datasets: Sequence[str] | None = None) -> None:
         """Search what has no choice yet, and train what was chosen."""
         place = store.folder / CHOICES

@@ -104,6 +104,7 @@ class Competitors(Plan):
     about_values: tuple[str, ...] = ()
 
     about = _ABOUT.format(split)
+    graphs = tuple(PLAN)
 
     def train(self, store: Store, datasets: Sequence[str] | None = None) -> None:
         """Search, train the seeds that count, and correct what is short of the paper."""
@@ -269,10 +270,6 @@ class Stratified(Competitors):
         """Ours alone."""
         lines = {row: [test_cell(records) for records in by] for row, by in runs.items()}
         return graph_table("Test accuracy", graphs, lines | majority_row(runs.values()))
-
-    def presets(self, store: Store) -> str:
-        """None: shipped parameters serve the paper's splits."""
-        return ""
 
 
 def _model(row: str) -> str:

@@ -96,6 +96,8 @@ class Modes(Plan):
         "are never evaluated, it cannot be much above 75 unless a model never answers these two."
     )
 
+    graphs = GRAPHS
+
     def train(self, store: Store, datasets: Sequence[str] | None = None) -> None:
         """Train what the store lacks."""
         graphs = GRAPHS if datasets is None else [g for g in GRAPHS if g in datasets]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ncgnn._io import write_text
 from ncgnn.errors import InputError, UnknownNameError
+from ncgnn.paper.plans.competitors import Competitors
 from ncgnn.paper.plans.store import Plan, Store
 from ncgnn.paper.targets import Request, reproduce, request_for, target
 
@@ -57,6 +58,9 @@ class Classic(Plan):
         "report."
     )
     seeds = {"classic-published": 10, "classic-uniform": 3}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.graphs = tuple(graph for name in self.seeds for graph in target(name).datasets)
 
     def train(self, store: Store, datasets: Sequence[str] | None = None) -> None:
         """Train every model with every seed."""
@@ -117,7 +121,7 @@ def write_results(root: Path | str = ".") -> list[Path]:
         raise InputError(f"{store.folder} holds no stored runs; run this in a checkout.")
     presets = Path(str(files("ncgnn.training"))) / "presets" / "searched.toml"
     if store.kept("competitors"):
-        texts[presets] = plan("competitors").presets(store)
+        texts[presets] = Competitors().presets(store)
     for path, text in texts.items():
         write_text(path, text)
     return list(texts)

@@ -62,11 +62,13 @@ class Plan(ABC):
         name: As the command line knows it.
         title: What it is about.
         about: Sentences above its tables.
+        graphs: The datasets that it trains on.
     """
 
     name: str
     title: str
     about: str
+    graphs: tuple[str, ...]
 
     @abstractmethod
     def train(self, store: Store, datasets: Sequence[str] | None = None) -> None:
@@ -76,10 +78,6 @@ class Plan(ABC):
     def tables(self, store: Store) -> list[Table]:
         """Tables of what the store holds; none if it holds nothing of the plan."""
 
-    def presets(self, store: Store) -> str:
-        """The parameters that the plan chose, as a TOML file of presets; most plans choose none."""
-        return ""
-
 
 def pick(configs: Iterable[RunConfig], kept: Kept) -> list[Record]:
     """The records of planned runs that are there, in the order of the plan."""
@@ -87,7 +85,7 @@ def pick(configs: Iterable[RunConfig], kept: Kept) -> list[Record]:
 
 
 def score_cell(records: Sequence[Record], part: str = "test", score: str = "accuracy") -> str:
-    """Mean ± sample standard deviation (number of seeds), in percent; nothing of no runs."""
+    """Mean ± sample standard deviation (number of seeds), in percent; empty without runs."""
     if not records:
         return ""
     values = [float(record.result["scores"][part][score]) for record in records]
