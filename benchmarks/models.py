@@ -27,14 +27,11 @@ MOST_GIB = 16.0
 
 def trainer_of(model: str, dataset: str, hidden: int, data_dir: Path | None) -> Any:
     import ncgnn
-    from ncgnn.training import Trainer, make_config
-    from ncgnn.training.run import graph_inputs, new_model
+    from ncgnn.training import make_config, new_trainer
 
     graph = ncgnn.load(dataset, data_dir)
     config = make_config(dataset=dataset, model=model, split="paper", settings=sized(model, hidden))
-    inputs = graph_inputs(config, graph)
-    split = ncgnn.make_split(graph, "paper", 0, warn=False)
-    return Trainer(new_model(config, inputs), inputs, split, config.training)
+    return new_trainer(config, graph, ncgnn.make_split(graph, "paper", 0, warn=False))
 
 
 def sized(model: str, hidden: int) -> dict[str, Any]:

@@ -34,13 +34,10 @@ MOST_GIB = 12.0
 
 def our_trainer(name: str, model: str, settings: dict[str, Any], graph: Any) -> Any:
     import ncgnn
-    from ncgnn.training import Trainer, make_config
-    from ncgnn.training.run import graph_inputs, new_model
+    from ncgnn.training import make_config, new_trainer
 
     config = make_config(dataset=name, model=model, split="paper", settings=settings)
-    inputs = graph_inputs(config, graph)
-    split = ncgnn.make_split(graph, "paper", 0, warn=False)
-    trainer = Trainer(new_model(config, inputs), inputs, split, config.training)
+    trainer = new_trainer(config, graph, ncgnn.make_split(graph, "paper", 0, warn=False))
     trainer.model.share_products(True)
     return trainer
 
