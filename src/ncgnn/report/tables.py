@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass, field
+from functools import cache
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Literal
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from rich import box
 from rich.console import Group
@@ -23,6 +23,8 @@ from ncgnn._version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import jinja2
 
 Mark = Literal["", "best", "second"]
 
@@ -149,16 +151,23 @@ class Table:
 
 def render(template: str, **values: Any) -> str:
     """An HTML text from a template of this package; all values are escaped."""
-    return _TEMPLATES.get_template(template).render(values, version=__version__)
+    return _templates().get_template(template).render(values, version=__version__)
 
 
-_TEMPLATES = Environment(
-    loader=PackageLoader("ncgnn.report"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+@cache
+def _templates() -> jinja2.Environment:
+    # Only here, so that tables in a terminal do not wait for it.
+    import jinja2
+
+    templates = jinja2.Environment(
+        loader=jinja2.PackageLoader("ncgnn.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters |= {"text": _text, "mark": _mark}
+    return templates
 
 
 def _text(cell: Cell) -> str:
@@ -167,9 +176,6 @@ def _text(cell: Cell) -> str:
 
 def _mark(cell: Cell) -> Mark:
     return cell.mark if isinstance(cell, Marked) else ""
-
-
-_TEMPLATES.filters |= {"text": _text, "mark": _mark}
 
 
 def _line(cells: Sequence[str]) -> str:
