@@ -258,9 +258,9 @@ def sweep(
         Finished, failed and left runs.
     """
     if threads < 1 or (workers is not None and workers < 1):
-        raise InputError("workers and threads must be at least 1.")
+        raise InputError(f"workers and threads must be at least 1; got {workers} and {threads}.")
     if retries < 0:
-        raise InputError("retries must be at least 0.")
+        raise InputError(f"retries must be at least 0; got {retries}.")
     if engine not in ("local", "ray"):
         raise InputError(f"engine must be local or ray; got '{engine}'.")
     if address is not None and engine == "local":

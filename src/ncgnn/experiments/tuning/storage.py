@@ -176,7 +176,7 @@ def mend_journal(path: Path) -> None:
     cut = lines[whole:]
     if len(cut) > 1 or any(line.endswith(b"\n") for line in cut):  # a kill tears one line
         warnings.warn(
-            f"{path} was damaged; what its last {len(cut)} lines told of the search is lost.",
+            f"{path} was damaged; its last {len(cut)} lines are lost; the search continues.",
             NcgnnWarning,
             stacklevel=2,
         )

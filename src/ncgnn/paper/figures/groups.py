@@ -93,7 +93,8 @@ class Groups(Target[parts.Panels[GroupsPanel]]):
         """The models as they are, of which not too many."""
         if len(request.models) > MOST_MODELS:
             raise InputError(
-                f"groups draws at most {MOST_MODELS} models; got {len(request.models)}."
+                f"groups draws at most {MOST_MODELS} models; got {len(request.models)}; "
+                "name fewer with --models."
             )
         preset_rule(request, dataset)  # complains before anything is trained
         return super().rows(request, dataset)

@@ -77,7 +77,10 @@ def graph_of(runs: Sequence[RunResult], dataset: str, data_dir: Path | None) -> 
     graph = load(dataset, data_dir)
     for run in runs:
         if RunFolder(run.folder).read_json(ENVIRONMENT).get("graph_sha256") != graph.fingerprint:
-            raise InputError(f"{dataset} has changed since {run.folder} was trained on it.")
+            raise InputError(
+                f"{dataset} has changed since {run.folder} was trained on it; remove that folder, "
+                "or name another with --runs."
+            )
     return graph
 
 
@@ -100,5 +103,5 @@ def answers(run: RunResult, data_dir: Path | None) -> tuple[NDArray[np.int64], N
 
 
 def share(members: NDArray[np.bool_]) -> float | None:
-    """The share of True; None of nothing."""
+    """The share of True; None if there are no members."""
     return float(members.mean()) if len(members) else None

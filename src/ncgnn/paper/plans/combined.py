@@ -316,7 +316,7 @@ def _family_table(split: str, kept: Kept, choices: Sequence[Choice]) -> Table | 
     }
     narrow = [case.dataset for case, choice in best if choice.model in case.widths]
     note = (
-        f"The backbone of {' and '.join(narrow)} is narrower than its authors', for want of time, "
+        f"The backbone of {' and '.join(narrow)} is narrower than its authors', to save time, "
         "and was not trained by itself."
     )
     graphs = [case.dataset for case, _ in best]
