@@ -158,7 +158,7 @@ def test_offline_says_what_to_put_where(server, tiny, tmp_path, monkeypatch, dow
         "dataset 'tiny-graph' was not found",
         "503" if download else "offline",
         f"tiny-graph.npz in {tmp_path / 'mine'}, {tmp_path / 'shared'}, {cache_dir()}",
-        f"Put tiny-graph.npz into {tmp_path / 'mine'}",
+        f"put tiny-graph.npz into {tmp_path / 'mine'}",
         str(tmp_path / "mine" / "raw" / "tiny-graph"),
         *server.urls,
         *NAMES,

@@ -33,7 +33,7 @@ def test_the_folder_of_the_variable_is_never_written_to(tmp_path, monkeypatch, c
     shared = tmp_path / "shared"
     shared.mkdir()
     monkeypatch.setenv("NCGNN_DATA", str(shared))
-    assert f"Put texas.npz into {cache}," in message("texas", data_dir)
+    assert f"put texas.npz into {cache}," in message("texas", data_dir)
     written = []
 
     def refuse(remote, folder, *_):

@@ -94,6 +94,7 @@ Model = Annotated[
     str | None,
     typer.Option(
         "--model",
+        "--models",
         metavar="NAME",
         help="A name that 'ncgnn models' lists. Default: ncgcn.",
         autocompletion=_complete_model,

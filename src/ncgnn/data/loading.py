@@ -195,7 +195,8 @@ def _get_files(
         listed = "\n".join(f"  {file.name}: {file.url}" for file in missing)
         raise DataNotFoundError(
             f"dataset '{entry.name}' was not found ({error}); looked for {entry.name}.npz in "
-            f"{looked}. Put {entry.name}.npz into {target}, or download these files into "
+            f"{looked}. Name the folder of your npz files with --data-dir or NCGNN_DATA, put "
+            f"{entry.name}.npz into {target}, or download these files into "
             f"{target / raw} and load again:\n{listed}"
         ) from error
     return {file.name: found[file.name] for file in entry.files}

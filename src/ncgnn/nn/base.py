@@ -58,6 +58,8 @@ def describe_error(error: ValidationError, kind: type[BaseModel] | None = None) 
     field = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         return describe_unknown_option(field, [] if kind is None else list(kind.model_fields))
+    if isinstance(cause := first.get("ctx", {}).get("error"), InputError):
+        return f"{field}: {cause}"
     message = str(first["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
     given = "" if isinstance(first.get("input"), dict) else f"; got {first.get('input')!r}"
     return f"{field} {message}{given}." if field else f"{message}."
