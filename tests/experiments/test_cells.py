@@ -7,8 +7,10 @@ import json
 import pytest
 from sweep_cells import contents, tiny_cells
 
+from ncgnn.errors import InputError
 from ncgnn.experiments import sweep
 from ncgnn.experiments.cells import Cell, work
+from ncgnn.nn import MLP, register_model, registry
 from ncgnn.training import train_run
 
 pytestmark = pytest.mark.usefixtures("in_process")
@@ -49,3 +51,14 @@ def test_want_of_memory_is_said_in_a_sentence_and_asked_again(tmp_path, monkeypa
     cell = Cell(config, tmp_path)
     assert work(cell).error == "this does not fit into memory; ask for less."
     assert json.loads((cell.folder / "error.json").read_text())["input"]
+
+
+def test_no_built_in_model_is_trained_in_place_of_a_local_class(tmp_path, monkeypatch):
+    class Mine(MLP):
+        """Cannot be imported by other processes."""
+
+    monkeypatch.setattr(registry, "_registered", {})
+    register_model(Mine, "mlp", replace=True)
+    with pytest.raises(InputError, match="would take the built-in mlp for yours; put a model"):
+        sweep(tiny_cells(["mlp"], (0,)), tmp_path, workers=1)
+    assert not list(tmp_path.iterdir())

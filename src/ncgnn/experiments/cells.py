@@ -17,6 +17,7 @@ from ncgnn.data import load, make_split
 from ncgnn.errors import DataNotFoundError, InputError, NcgnnWarning, lacks_memory, sentence
 from ncgnn.experiments.workers import IMPORT_REMEDY
 from ncgnn.nn import model_class, model_names, register_model
+from ncgnn.nn.registry import BUILT_IN
 from ncgnn.training import (
     CONFIG,
     ERROR,
@@ -132,13 +133,21 @@ def _split_of(config: RunConfig) -> tuple[str, str, int]:
 
 
 def importable_class(name: str) -> type[Model] | None:
-    """The class of a model that is not of this package, if other processes may import it."""
+    """The class of a model that is not of this package, if other processes may import it.
+
+    Raises:
+        InputError: They may not, and would train the built-in model of this name instead.
+    """
     kind = model_class(name)
     if kind.__module__.startswith("ncgnn."):
         return None
     try:
         pickle.dumps(kind)
     except (pickle.PicklingError, AttributeError):  # it is local to a function
+        if name in BUILT_IN:
+            raise InputError(
+                f"worker processes would take the built-in {name} for yours; {IMPORT_REMEDY}"
+            ) from None
         return None
     return kind
 
