@@ -6,6 +6,7 @@ from types import NoneType
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic_core import to_jsonable_python
 
 
 class Options(BaseModel):
@@ -30,6 +31,23 @@ class Options(BaseModel):
             if any(isinstance(one, bool | str) for one in given):
                 raise ValueError("must be a number")
         return value
+
+
+class AddedLater:
+    """Marks an option that is younger than stored runs: ``Annotated[bool, AddedLater] = False``.
+
+    At its default it is no part of what names a run, so that runs keep the names that they had
+    before the option was there.
+    """
+
+
+def later_defaults(kind: type[BaseModel]) -> dict[str, Any]:
+    """The defaults, as JSON has them, of the options of a kind that were added later."""
+    return {
+        name: to_jsonable_python(field.get_default(call_default_factory=True, validated_data={}))
+        for name, field in kind.model_fields.items()
+        if AddedLater in field.metadata
+    }
 
 
 def _plain_types(annotation: Any) -> set[type]:

@@ -1,13 +1,27 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Annotated
+
 import pytest
 from tiny import tiny_config
 
 from ncgnn.data import load, make_split
 from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
-from ncgnn.nn import model_names
-from ncgnn.training import has_preset, load_run, make_config, preset, search_space, train_run
-from ncgnn.training.config import read_setting, read_toml, to_toml
+from ncgnn.nn import Model, ModelOptions, model_names, register_model, registry
+from ncgnn.options import AddedLater
+from ncgnn.training import (
+    config_sha256,
+    has_preset,
+    load_run,
+    make_config,
+    naming_options,
+    preset,
+    search_space,
+    train_run,
+)
+from ncgnn.training.config import read_setting, read_toml, resolve_config, to_toml
 
 DATASETS = [
     "pubmed",
@@ -117,6 +131,43 @@ def test_equal_configurations_have_equal_names_and_others_not():
     assert one.name == make_config(dataset="digits", settings={"model.hidden": 8}).name
     assert one.name != make_config(dataset="digits", settings={"hidden": 9}).name
     assert one.name != make_config(dataset="digits", seed=1, settings={"hidden": 8}).name
+
+
+def test_stored_runs_keep_their_names():
+    """Whatever options models have had added since, one run of every model is called the same."""
+    stored: dict[str, dict] = {}
+    for path in sorted((Path(__file__).parents[2] / "results").glob("*.jsonl")):
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            stored[record["config"]["model"]["name"]] = record
+    assert len(stored) > 20
+    for record in stored.values():
+        assert resolve_config(record["config"]).name == record["name"]
+
+
+def test_an_option_that_came_later_names_a_run_only_where_it_is_not_at_its_default(monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+
+    class Early(Model):
+        class Options(ModelOptions):
+            hidden: int = 8
+
+    class Late(Model):
+        class Options(ModelOptions):
+            hidden: int = 8
+            shape: Annotated[tuple[int, ...], AddedLater] = (1, 2)
+
+    register_model(Early, "changing", replace=True)
+    before = make_config(dataset="digits", model="changing")
+    register_model(Late, "changing", replace=True)
+    after = make_config(dataset="digits", model="changing")
+    assert after.model.options["shape"] == [1, 2]
+    assert after.name == before.name
+    other = make_config(dataset="digits", model="changing", settings={"shape": [2]})
+    assert other.name != before.name
+    tables = other.model_dump(mode="json")
+    assert naming_options(tables) == tables
+    assert config_sha256(tables | {"model": {"name": "of another package", "shape": [1, 2]}})
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from ncgnn.training import (
     code_versions,
     config_sha256,
     finished_run,
+    naming_options,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Record:
     """A finished run.
 
     Attributes:
-        config: All options, by section.
+        config: All options that name the run, by section.
         result: The content of ``result.json``.
         code: The first digits of the hash of this package's source that trained it, with ``+``
             between them if another version continued it; "" if unknown.
@@ -80,7 +81,7 @@ def as_records(runs: Iterable[RunResult]) -> list[Record]:
     return [
         Record(
             run.config.name,
-            run.config.model_dump(mode="json"),
+            naming_options(run.config.model_dump(mode="json")),
             run.result,
             run.seconds,
             *read_origin(RunFolder(run.folder)),

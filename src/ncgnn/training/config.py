@@ -11,6 +11,7 @@ import json
 import re
 import tomllib
 import warnings
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
@@ -31,7 +32,7 @@ from ncgnn.nn import (
     model_name,
     parse_options,
 )
-from ncgnn.options import Options
+from ncgnn.options import Options, later_defaults
 from ncgnn.training.evaluation import Metric
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class RunConfig(Options):
 
     @property
     def sha256(self) -> str:
-        """A hash of all options: equal configurations, equal hashes."""
+        """A hash of all that :func:`naming_options` leaves: equal configurations, equal hashes."""
         return config_sha256(self.storable().model_dump(mode="json"))
 
     @property
@@ -164,7 +165,23 @@ class RunConfig(Options):
 
 def config_sha256(tables: Tree) -> str:
     """A hash of the tables of a configuration."""
-    return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(naming_options(tables), sort_keys=True).encode()).hexdigest()
+
+
+def naming_options(tables: Tree) -> Tree:
+    """The tables of a configuration without what is younger than stored runs and at its default.
+
+    See :class:`ncgnn.options.AddedLater`.
+    """
+    kinds: dict[str, type[BaseModel]] = {"data": DataConfig, "training": TrainingConfig}
+    with suppress(UnknownNameError):  # the run of a model that is not at hand
+        kinds["model"] = model_class(tables["model"]["name"]).Options
+    kept = dict(tables)
+    for section, kind in kinds.items():
+        defaults = later_defaults(kind).items()
+        options = tables[section].items()
+        kept[section] = {name: value for name, value in options if (name, value) not in defaults}
+    return kept
 
 
 def make_config(

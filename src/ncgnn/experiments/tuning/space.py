@@ -24,6 +24,7 @@ from ncgnn.training import (
     RunConfig,
     find_option,
     make_config,
+    naming_options,
     read_config_file,
     read_toml,
     search_space,
@@ -142,7 +143,7 @@ class Search:
 
     def study_name(self, graph_sha256: str, split_sha256: Sequence[str]) -> str:
         """The name of the study; equal searches on equal graphs and splits have equal names."""
-        config, tables = self.base, self.base.model_dump(mode="json")
+        config, tables = self.base, naming_options(self.base.model_dump(mode="json"))
         dataset = config.data.dataset
         graph = Path(dataset).stem if dataset.endswith(".npz") else dataset
         tables["data"]["dataset"] = graph

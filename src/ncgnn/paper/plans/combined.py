@@ -32,6 +32,7 @@ from ncgnn.paper.plans.store import (
     test_cell,
 )
 from ncgnn.paper.printed import printed, printed_text
+from ncgnn.training import naming_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -121,7 +122,8 @@ class Case:
         """A hash of all that makes a choice: another search is another choice."""
         trials = self.trials[model]
         (first, *_) = self.configs(model, {}, self.search_seeds)
-        about = [trials, first.model_dump(mode="json"), self.search_seeds, self.counted]
+        tables = naming_options(first.model_dump(mode="json"))
+        about = [trials, tables, self.search_seeds, self.counted]
         about += [self.space] if trials else []
         return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:10]
 
