@@ -31,10 +31,13 @@ from .metrics import duplication_rates as duplication_rates
 from .metrics import edge_homophily as edge_homophily
 from .metrics import error_lower_bound as error_lower_bound
 from .metrics import label_informativeness as label_informativeness
+from .metrics import neighbor_classes as neighbor_classes
 from .metrics import neighborhood_class_distribution as neighborhood_class_distribution
 from .metrics import neighborhood_confusion as neighborhood_confusion
 from .metrics import neighborhood_entropy as neighborhood_entropy
 from .metrics import node_homophily as node_homophily
+from .metrics import node_kinds as node_kinds
+from .metrics import striking_nodes as striking_nodes
 from .metrics.transforms import AddNeighborhoodConfusion as AddNeighborhoodConfusion
 from .training import fit as fit
 from .training import load_run as load_run

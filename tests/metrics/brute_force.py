@@ -202,3 +202,22 @@ def duplicated_features(rows, labels, binary=False):
         for row, label in zip(rows, labels, strict=True)
         if label >= 0
     )
+
+
+def kinds(num_nodes, edges, labels, predicted=None):
+    """The kind of every node, from a count of its neighbors' labels."""
+    found = []
+    for node, around in enumerate(counts(num_nodes, edges, labels, 1, closed=False)):
+        own = labels[node]
+        if own < 0 and predicted is not None:
+            own = predicted[node]
+        most = [label for label, count in around.items() if 2 * count > around.total()]
+        if not around:
+            found.append("alone")
+        elif not most:
+            found.append("mixed")
+        elif own < 0:
+            found.append("")
+        else:
+            found.append("clear" if most == [own] else "contrary")
+    return found

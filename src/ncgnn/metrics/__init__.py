@@ -15,6 +15,14 @@ from ncgnn.metrics.homophily import (
     neighborhood_entropy,
     node_homophily,
 )
+from ncgnn.metrics.kinds import (
+    KINDS,
+    Kind,
+    StrikingNode,
+    neighbor_classes,
+    node_kinds,
+    striking_nodes,
+)
 from ncgnn.metrics.neighborhoods import HopSearch, label_graph, mean
 from ncgnn.metrics.summary import Analysis, Duplication, analyze, duplication_rates
 from ncgnn.metrics.theory import (
@@ -25,10 +33,13 @@ from ncgnn.metrics.theory import (
 )
 
 __all__ = [
+    "KINDS",
     "Analysis",
     "ConfusionTracker",
     "Duplication",
     "HopSearch",
+    "Kind",
+    "StrikingNode",
     "adjusted_homophily",
     "analyze",
     "class_insensitive_homophily",
@@ -42,9 +53,12 @@ __all__ = [
     "label_graph",
     "label_informativeness",
     "mean",
+    "neighbor_classes",
     "neighborhood_class_distribution",
     "neighborhood_confusion",
     "neighborhood_entropy",
     "node_homophily",
+    "node_kinds",
+    "striking_nodes",
     "top_share",
 ]

@@ -462,6 +462,46 @@ def count_pairs(
 
 
 @compiled
+def rank_classes(
+    first_row: int,
+    end_row: int,
+    nodes: NDArray[np.int64],
+    indptr: NDArray[np.int64],
+    indices: NDArray[Any],
+    classes: NDArray[Any],
+    num_classes: int,
+    found: NDArray[np.int32],
+    counts: NDArray[np.int32],
+    size: NDArray[np.int64],
+) -> None:
+    """The commonest classes among the neighbors of some nodes, as many as ``found`` has columns.
+
+    A row is a place in ``nodes``. ``found`` and ``counts`` hold -1 and 0 where nothing is written.
+    """
+    tally = np.zeros(num_classes + 1, np.int32)
+    present = np.empty(num_classes + 1, np.int32)
+    for row in range(first_row, end_row):
+        node, kinds = nodes[row], 0
+        for source in indices[indptr[node] : indptr[node + 1]]:
+            label = classes[source]
+            if source != node and label != num_classes:
+                if tally[label] == 0:
+                    present[kinds] = label
+                    kinds += 1
+                tally[label] += 1
+                size[row] += 1
+        for place in range(min(found.shape[1], kinds)):
+            best = present[0]
+            for c in present[1:kinds]:
+                if tally[c] > tally[best] or (tally[c] == tally[best] and c < best):
+                    best = c
+            found[row, place], counts[row, place] = best, tally[best]
+            tally[best] = 0
+        for c in present[:kinds]:
+            tally[c] = 0
+
+
+@compiled
 def hash_rows(
     indptr: NDArray[np.int64], indices: NDArray[Any], values: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
