@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, issparse
 
-from ncgnn.errors import InputError, NcgnnWarning
+from ncgnn.errors import InputError
 from ncgnn.graph import Graph
 
 pytestmark = [
@@ -258,9 +258,15 @@ def test_there_and_back(graph, sparse_features):
         assert again.shipped_splits[key].dtype == bool
 
 
-def test_edge_weights_are_not_dropped_in_silence():
+def test_edge_weights_and_directions_come_along():
     from torch_geometric.data import Data
 
-    data = Data(edge_index=EDGES, y=torch.tensor([0, 1, 1]), edge_weight=torch.ones(3))
-    with pytest.warns(NcgnnWarning, match="edge_weight"):
-        Graph.from_pyg(data)
+    weights = torch.tensor([0.5, 2.0, 1.0])
+    data = Data(edge_index=EDGES, y=torch.tensor([0, 1, 1]), edge_weight=weights)
+    data.edge_direction = torch.tensor([1, 2, 3])
+    graph = Graph.from_pyg(data)
+    order = np.lexsort((EDGES[0].numpy(), EDGES[1].numpy()))
+    assert np.array_equal(graph.edge_weights, weights.numpy()[order])
+    assert np.array_equal(graph.edge_directions, np.array([1, 2, 3])[order])
+    again = Graph.from_pyg(graph.to_pyg())
+    assert again.fingerprint == graph.fingerprint

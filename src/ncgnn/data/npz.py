@@ -2,7 +2,9 @@
 
 Keys: ``edge_index`` [2, E] and ``y`` [n]; features as ``x_data``, ``x_indices``, ``x_indptr`` and
 ``x_shape`` (a CSR matrix) or ``x`` (dense), or none; the split arrays of ``SHIPPED_SPLITS``;
-``class_names``, ``num_classes`` (one integer), ``node_ids`` and ``origin``. Other keys are ignored.
+``class_names``, ``num_classes`` (one integer), ``node_ids``, ``feature_names`` and ``origin``;
+``edge_weights`` and ``edge_directions``, one number per column of ``edge_index``. Other keys are
+ignored.
 
 Damaged and hostile files give one clear error before memory is spent on them.
 """
@@ -41,10 +43,12 @@ SHIPPED_SPLITS: dict[str, tuple[str, str, str]] = {
     "uniform": ("uniform_train", "uniform_val", "uniform_test"),
 }
 _SPLIT_KEYS = tuple(key for keys in SHIPPED_SPLITS.values() for key in keys)
+_TEXTS = ("class_names", "feature_names")
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
 _KEYS = (
     *("edge_index", "y", "x", *(f"x_{part}" for part in _CSR_PARTS)),
     *(*_SPLIT_KEYS, "class_names", "num_classes", "node_ids", "origin"),
+    *("edge_weights", "edge_directions", "feature_names"),
 )
 # Members carry this date whatever the clock says: equal content gives equal bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -70,9 +74,10 @@ def read_npz(path: Path | str) -> Graph:
         members = {key: archive.array(key) for key in _KEYS if key in archive}
         names = archive.keys()
     with errors_in(path):
-        for key in ("class_names", "node_ids", "origin"):
+        for key in (*_TEXTS, "node_ids", "origin"):
             _check_text(members.get(key), key)
-        class_names, origin = members.get("class_names"), members.get("origin", np.array(""))
+        texts = {key: members[key].tolist() for key in _TEXTS if key in members}
+        origin = members.get("origin", np.array(""))
         if origin.shape != () or origin.dtype.kind != "U":
             raise InputError("'origin' must be a single unicode text")
         num_classes: Any = members.get("num_classes")
@@ -81,7 +86,10 @@ def read_npz(path: Path | str) -> Graph:
             labels=_require(members, "y"),
             features=_read_features(members),
             num_classes=num_classes,
-            class_names=None if class_names is None else class_names.tolist(),
+            class_names=texts.get("class_names"),
+            feature_names=texts.get("feature_names"),
+            edge_weights=members.get("edge_weights"),
+            edge_directions=members.get("edge_directions"),
             node_ids=members.get("node_ids"),
             shipped_splits={key: members[key] for key in _SPLIT_KEYS if key in members},
             name=path.stem,
@@ -232,8 +240,12 @@ def _members_of(graph: Graph) -> dict[str, NDArray[Any]]:
         if key not in _SPLIT_KEYS:
             raise InputError(f"'{key}' is no key for splits; use one of {', '.join(_SPLIT_KEYS)}")
         members[key] = part
-    if graph.class_names is not None:
-        members["class_names"] = _as_text(list(graph.class_names), "class_names")
+    for key in _TEXTS:
+        if getattr(graph, key) is not None:
+            members[key] = _as_text(list(getattr(graph, key)), key)
+    for key in ("edge_weights", "edge_directions"):
+        if getattr(graph, key) is not None:
+            members[key] = getattr(graph, key)
     if graph.node_ids is not None:
         members["node_ids"] = graph.node_ids
     if graph.origin:

@@ -14,12 +14,18 @@ from ncgnn.graph.checks import (
     check_nodes,
     check_shipped_splits,
     check_some_labeled,
+    is_missing,
+    number_classes,
     to_numpy,
     whole_number,
 )
+from ncgnn.graph.edges import BACKWARD, FORWARD, Edges, merge_edges
 from ncgnn.graph.graph import Graph, GraphFields, GraphLike, as_graph, compact_classes
 
 __all__ = [
+    "BACKWARD",
+    "FORWARD",
+    "Edges",
     "Graph",
     "GraphFields",
     "GraphLike",
@@ -35,6 +41,9 @@ __all__ = [
     "check_shipped_splits",
     "check_some_labeled",
     "compact_classes",
+    "is_missing",
+    "merge_edges",
+    "number_classes",
     "to_numpy",
     "whole_number",
 ]

@@ -181,8 +181,32 @@ def check_labels(
 
 
 def is_missing(label: Any) -> bool:
-    """Whether a label says that there is none: None, NaN or an empty text."""
-    return label is None or label == "" or bool(label != label)  # NaN differs from itself
+    """Whether a label says that there is none: None, NaN, pandas' NA or an empty text."""
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    return label == "" or bool(label != label)  # NaN differs from itself
+
+
+def number_classes(
+    labels: ArrayLike, class_names: tuple[str, ...] | None = None
+) -> tuple[Any, tuple[str, ...] | None]:
+    """Labels that are names as class numbers, with the names; numbers as they are.
+
+    Names are numbered in sorted order, or as ``class_names`` lists them if it holds them all.
+    """
+    if isinstance(labels, list | tuple) and any(isinstance(value, str) for value in labels):
+        array = np.empty(len(labels), dtype=object)
+        array[:] = labels
+    else:
+        array = to_numpy(labels, "labels")
+    values: list[Any] = array.tolist() if array.dtype.kind in "OTU" and array.ndim == 1 else []
+    if not any(isinstance(value, str) and value for value in values):
+        return (array if array.dtype.kind in "OTU" else labels), class_names
+    texts = ["" if is_missing(value) else str(value) for value in values]
+    known = {text for text in texts if text}
+    names = class_names if known <= set(class_names or ()) else tuple(sorted(known))
+    number = {name: place for place, name in enumerate(names or ())}
+    return np.array([number.get(text, -1) for text in texts], dtype=np.int64), names
 
 
 def check_some_labeled(labels: NDArray[np.int64]) -> None:
@@ -299,6 +323,20 @@ def check_class_names(class_names: Sequence[str]) -> tuple[str, ...]:
     names: list[Any] = [] if isinstance(class_names, str) else list(class_names)
     if not names or not all(isinstance(name, str) for name in names):
         raise InputError("class_names must be a list of texts, one per class.")
+    return tuple(names)
+
+
+def check_feature_names(
+    feature_names: Sequence[str] | None, num_features: int
+) -> tuple[str, ...] | None:
+    """Feature names are texts, one per feature."""
+    if feature_names is None:
+        return None
+    names: list[Any] = [] if isinstance(feature_names, str) else list(feature_names)
+    if len(names) != num_features or not all(isinstance(name, str) for name in names):
+        raise InputError(
+            f"feature_names must be {num_features} texts, one per feature; got {len(names)}."
+        )
     return tuple(names)
 
 

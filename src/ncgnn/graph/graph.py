@@ -3,39 +3,49 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
+from collections import ChainMap
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
 import numpy as np
 
-from ncgnn.errors import InputError, NcgnnWarning
+from ncgnn.errors import InputError
 from ncgnn.graph.checks import (
     check_class_count,
     check_class_names,
     check_csr,
     check_edges,
+    check_feature_names,
     check_features,
     check_labels,
     check_node_ids,
     check_nodes,
     check_shipped_splits,
     check_some_labeled,
-    is_missing,
     is_scipy_sparse,
-    quiet_about_sparse_tensors,
-    scipy_from_torch,
+    number_classes,
     to_numpy,
     warn_about_gaps,
     whole_number,
 )
+from ncgnn.graph.conversion import read_networkx, read_pyg, write_pyg
+from ncgnn.graph.edges import (
+    BACKWARD,
+    FORWARD,
+    Edges,
+    check_edge_directions,
+    check_edge_weights,
+    index_type,
+    insert_edges,
+    merge_edges,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Unpack
 
     from numpy.typing import ArrayLike, NDArray
@@ -43,18 +53,27 @@ if TYPE_CHECKING:
 
     from ncgnn.graph.checks import Features
 
-_MASKS = {"train_masks": "train_mask", "val_masks": "val_mask", "test_masks": "test_mask"}
-
 #: A ``Graph``, a PyG ``Data``, a NetworkX graph, a scipy sparse matrix, or an edge index [2, E].
 GraphLike: TypeAlias = "Graph | Any"
+
+
+class GraphSource(Protocol):
+    """The tables that a graph was made of, which know how to read more of the same kind."""
+
+    def extend(self, graph: Graph, nodes: Any, edges: Any = None, **options: Any) -> Graph:
+        """What :meth:`Graph.extend` gives."""
+        ...
 
 
 class GraphFields(TypedDict, total=False):
     """What every constructor of :class:`Graph` takes besides the edges.
 
     Attributes:
-        labels: Class per node [n]; -1, NaN, None and an empty text mean unlabeled.
+        labels: Class per node [n], as a number or a name; -1, NaN, None and an empty text mean
+            unlabeled. Names are numbered in sorted order unless ``class_names`` orders them.
         features: Array, tensor or sparse matrix [n, d].
+        edge_weights: A positive number per given edge; those of repeated edges add up.
+        edge_directions: 1, 2 or 3 per given edge; see :class:`Graph`.
         num_classes: Number of classes; by default the largest label plus one.
         shipped_splits: Published splits, by npz key.
         self_loops: ``"keep"`` them (the default) or ``"drop"`` them. Metrics never count a node as
@@ -67,6 +86,9 @@ class GraphFields(TypedDict, total=False):
     num_classes: int | None
     node_ids: ArrayLike | None
     class_names: Sequence[str] | None
+    feature_names: Sequence[str] | None
+    edge_weights: ArrayLike | None
+    edge_directions: ArrayLike | None
     name: str
     origin: str
     shipped_splits: Mapping[str, ArrayLike] | None
@@ -93,10 +115,17 @@ class Graph:
         features: Dense [n, d] or sparse CSR, float32 or float64; None when there are none.
         node_ids: The user's identifiers, one per node; None means 0 … n-1.
         class_names: One name per class, or None.
+        feature_names: One name per feature, or None.
+        edge_weights: Weight per stored edge, float32, in the order of ``indices``; None = all 1.
+        edge_directions: Per stored edge, 1 = it was given as source → target, 2 = only the reverse
+            was, and it is stored because edges count in both directions, 3 = both were. None =
+            nothing is known beyond what is stored.
         name: A short name for tables and files.
         origin: Where the graph came from and what was done to it.
         shipped_splits: Splits that its authors publish, as arrays under the keys of the npz format.
         merged_duplicates: How many repeated edges were merged when the graph was built.
+        num_added: How many of the last nodes came by :meth:`extend`.
+        source: The tables that it was made of: their schema and encoders; None if it was not.
     """
 
     indptr: NDArray[np.int64]
@@ -106,10 +135,15 @@ class Graph:
     features: Features | None = None
     node_ids: NDArray[Any] | None = None
     class_names: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
+    edge_weights: NDArray[np.float32] | None = None
+    edge_directions: NDArray[np.uint8] | None = None
     name: str = "graph"
     origin: str = ""
     shipped_splits: Mapping[str, NDArray[Any]] = field(default_factory=dict[str, "NDArray[Any]"])
     merged_duplicates: int = 0
+    num_added: int = 0
+    source: GraphSource | None = None
 
     def __post_init__(self) -> None:
         splits = {key: _freeze(value) for key, value in self.shipped_splits.items()}
@@ -118,9 +152,11 @@ class Graph:
             "indices": _freeze(self.indices),
             "labels": _freeze(self.labels),
             "features": None if self.features is None else _freeze_features(self.features),
-            "node_ids": None if self.node_ids is None else _freeze(self.node_ids),
             "shipped_splits": MappingProxyType(splits),
         }
+        for key in ("node_ids", "edge_weights", "edge_directions"):
+            value = getattr(self, key)
+            frozen[key] = None if value is None else _freeze(value)
         for key, value in frozen.items():
             object.__setattr__(self, key, value)
 
@@ -130,12 +166,16 @@ class Graph:
     ) -> Graph:
         """Build a graph from CSR arrays over incoming edges, sorted and merged if they are not."""
         starts, sources = to_numpy(indptr, "indptr"), to_numpy(indices, "indices")
-        kind = _index_type(check_csr(starts, sources))
-        starts, sources = starts.astype(np.int64, copy=False), sources.astype(kind, copy=False)
-        merged = 0
-        if not _rows_rise(starts, sources):
-            starts, sources, merged = _sort_and_merge(starts, sources)
-        return cls._check(starts, sources, merged, **fields)
+        count = check_csr(starts, sources)
+        starts = starts.astype(np.int64, copy=False)
+        extra = _take_edge_fields(fields, len(sources))
+        if _rows_rise(starts, sources):
+            sources = sources.astype(index_type(count), copy=False)
+            weights, directions = extra
+            narrow = None if weights is None else weights.astype(np.float32)
+            return cls._check(Edges(starts, sources, narrow, directions), **fields)
+        targets = np.repeat(np.arange(count), np.diff(starts))
+        return cls._check(merge_edges(targets, sources, count, *extra), **fields)
 
     @classmethod
     def from_edge_index(
@@ -148,69 +188,75 @@ class Graph:
             num_nodes: Number of nodes; by default from the labels, the features or the edges.
             **fields: See :class:`GraphFields`.
         """
-        from scipy.sparse import coo_array
-
         edges = check_edges(edge_index)
         count = _count_nodes(edges, num_nodes, fields.get("labels"), fields.get("features"))
         check_nodes(edges, "edge_index", count)
-        ones = np.ones(edges.shape[1], dtype=bool)
-        matrix = coo_array((ones, (edges[1], edges[0])), shape=(count, count)).tocsr()
-        starts = matrix.indptr.astype(np.int64)
-        sources = matrix.indices.astype(_index_type(count), copy=False)
-        return cls._check(starts, sources, edges.shape[1] - matrix.nnz, **fields)
+        extra = _take_edge_fields(fields, edges.shape[1])
+        return cls._check(merge_edges(edges[1], edges[0], count, *extra), **fields)
 
     @classmethod
     def _check(
         cls,
-        indptr: NDArray[np.int64],
-        indices: NDArray[Any],
-        merged_duplicates: int,
+        edges: Edges,
         *,
         labels: ArrayLike | None = None,
         features: Any = None,
         num_classes: int | None = None,
         node_ids: ArrayLike | None = None,
         class_names: Sequence[str] | None = None,
+        feature_names: Sequence[str] | None = None,
+        edge_weights: ArrayLike | None = None,
+        edge_directions: ArrayLike | None = None,
         name: str = "graph",
         origin: str = "",
         shipped_splits: Mapping[str, ArrayLike] | None = None,
         self_loops: Literal["keep", "drop"] = "keep",
         require_labels: bool = True,
     ) -> Graph:
-        """Check all that comes with edges in canonical form."""
+        """Check all that comes with edges in canonical form, which hold weights and directions."""
         if self_loops not in ("keep", "drop"):
             raise InputError(f"self_loops must be 'keep' or 'drop'; got '{self_loops}'.")
-        num_nodes = len(indptr) - 1
+        num_nodes = len(edges.indptr) - 1
         if self_loops == "drop":
-            kept = indices != np.repeat(np.arange(num_nodes), np.diff(indptr))
-            indptr = np.concatenate([[0], np.cumsum(kept)])[indptr]
-            indices = indices[kept]
+            edges = edges.without_loops()
         if num_nodes < 1:
             raise InputError("the graph is empty: it has no nodes.")
-        classes = check_labels(np.full(num_nodes, -1) if labels is None else labels, num_nodes)
+        names = None if class_names is None else check_class_names(class_names)
+        numbers, names = (-1, names) if labels is None else number_classes(labels, names)
+        if class_names is None and names is not None and num_classes not in (None, len(names)):
+            names = None  # there are classes without a name
+        classes = check_labels(np.full(num_nodes, -1) if labels is None else numbers, num_nodes)
         if require_labels:
             check_some_labeled(classes)
-        names = None if class_names is None else check_class_names(class_names)
         count = check_class_count(classes, num_classes, names)
         if num_classes is None and names is None:
             warn_about_gaps(classes)
+        checked = None if features is None else check_features(features, num_nodes)
+        width = 0 if checked is None else int(checked.shape[1])
         return cls(
-            indptr=indptr,
-            indices=indices,
+            indptr=edges.indptr,
+            indices=edges.indices,
             labels=classes,
             num_classes=count,
-            features=None if features is None else check_features(features, num_nodes),
+            features=checked,
             node_ids=None if node_ids is None else check_node_ids(node_ids, num_nodes),
             class_names=names,
+            feature_names=check_feature_names(feature_names, width),
+            edge_weights=edges.weights,
+            edge_directions=edges.directions,
             name=name,
             origin=origin,
             shipped_splits=check_shipped_splits(shipped_splits or {}, num_nodes),
-            merged_duplicates=merged_duplicates,
+            merged_duplicates=edges.merged,
         )
 
     @classmethod
     def from_scipy(cls, adjacency: Any, **fields: Unpack[GraphFields]) -> Graph:
-        """Build a graph from a square scipy sparse matrix: entry (i, j) ≠ 0 is an edge i → j."""
+        """Build a graph from a square scipy sparse matrix: entry (i, j) ≠ 0 is an edge i → j.
+
+        Entries are not taken as weights; pass them as ``edge_weights`` of an edge index if they
+        are.
+        """
         if not is_scipy_sparse(adjacency):
             kind = type(adjacency).__name__
             raise InputError(f"adjacency must be a scipy sparse matrix; got {kind}.")
@@ -223,7 +269,7 @@ class Graph:
     @classmethod
     def from_pyg(cls, data: Any, **fields: Unpack[GraphFields]) -> Graph:
         """Build a graph from a PyG ``Data``; fields given here win over those of ``data``."""
-        found: dict[str, Any] = {**_read_pyg(data), **fields}
+        found: dict[str, Any] = {**read_pyg(data), **fields}
         return cls.from_edge_index(**found)
 
     @classmethod
@@ -242,7 +288,7 @@ class Graph:
             feature: The node attribute with a vector of numbers.
             **fields: See :class:`GraphFields`; they win over those of ``graph``.
         """
-        found: dict[str, Any] = {**_read_networkx(graph, label, feature), **fields}
+        found: dict[str, Any] = {**read_networkx(graph, label, feature), **fields}
         return cls.from_edge_index(**found)
 
     def to_pyg(self, *, sparse_features: bool = False) -> Any:
@@ -251,7 +297,7 @@ class Graph:
         Args:
             sparse_features: Give sparse features as a torch CSR tensor instead of a dense one.
         """
-        return _write_pyg(self, sparse_features=sparse_features)
+        return write_pyg(self, sparse_features=sparse_features)
 
     def to_scipy(self, rows: Literal["sources", "targets"] = "sources") -> csr_array[Any]:
         """Return the adjacency as a scipy CSR matrix of float32 ones.
@@ -311,6 +357,51 @@ class Graph:
             and np.array_equal(self.indices, outgoing.indices)
         )
 
+    @cached_property
+    def has_direction(self) -> bool:
+        """Whether it is known of some edge that it points one way only."""
+        if self.edge_directions is None:
+            return self.is_directed
+        return bool((self.edge_directions != FORWARD | BACKWARD).any())
+
+    @property
+    def edges(self) -> Edges:
+        """The stored edges with what they carry."""
+        parts = (self.indptr, self.indices, self.edge_weights, self.edge_directions)
+        return Edges(*parts, self.merged_duplicates)
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        """The user's identifiers, or 0 … n-1 where there are none."""
+        return np.arange(self.num_nodes) if self.node_ids is None else self.node_ids
+
+    @cached_property
+    def places(self) -> Mapping[Any, int]:
+        """The number of every node by its identifier."""
+        return {name: place for place, name in enumerate(self.ids.tolist())}
+
+    def find(self, ids: Any) -> NDArray[np.int64]:
+        """The numbers of nodes that are named by their identifiers.
+
+        Raises:
+            InputError: It names up to five that the graph does not have.
+        """
+        wanted = to_numpy(ids, "ids")
+        names = wanted.reshape(-1).tolist()
+        if self.ids.dtype.kind == "U":
+            names = [str(name) for name in names]
+        elif wanted.dtype.kind in "UO":
+            names = [int(name) if str(name).lstrip("-").isdecimal() else name for name in names]
+        found = [self.places.get(name, -1) for name in names]
+        unknown = [str(name) for name, place in zip(names, found, strict=True) if place < 0]
+        if unknown:
+            listed = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")
+            raise InputError(
+                f"the graph '{self.name}' has no node {listed}; its ids are like "
+                f"{', '.join(map(str, self.ids[:3].tolist()))}."
+            )
+        return np.array(found, dtype=np.int64)
+
     @property
     def degrees(self) -> NDArray[np.int64]:
         """Number of incoming edges per node, self-loops included."""
@@ -346,6 +437,9 @@ class Graph:
             parts.append(("features", features))
         elif features is not None:
             parts += [(name, getattr(features, name)) for name in ("indptr", "indices", "data")]
+        for name in ("edge_weights", "edge_directions"):
+            if getattr(self, name) is not None:
+                parts.append((name, getattr(self, name)))
         for name, array in parts:
             digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
             digest.update(np.ascontiguousarray(array).data)
@@ -363,16 +457,123 @@ class Graph:
 
     def reverse(self) -> Graph:
         """The same graph with every edge reversed, so that rows list outgoing edges."""
-        matrix = self.to_scipy()
-        indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(self.indices.dtype)
-        return replace(self, indptr=indptr, indices=indices)
+        return self._with_edges(self.edges.reverse())
+
+    def _with_edges(self, edges: Edges, **fields: Any) -> Graph:
+        return replace(
+            self,
+            indptr=edges.indptr,
+            indices=edges.indices,
+            edge_weights=edges.weights,
+            edge_directions=edges.directions,
+            merged_duplicates=edges.merged,
+            **fields,
+        )
+
+    def extend(self, nodes: Any, edges: Any = None, **options: Any) -> Graph:
+        """The same graph with more nodes after its own, for example those of today.
+
+        A graph that was made of tables takes tables: their columns are encoded as the first ones
+        were, rows of nodes that it has already are left out, and ``options`` are those of
+        :meth:`ncgnn.data.Tables.extend`. Any other graph takes arrays, see :meth:`add_nodes`.
+        """
+        if self.source is not None:
+            return self.source.extend(self, nodes, edges, **options)
+        return self.add_nodes(nodes, edges, **options)
+
+    def add_nodes(
+        self,
+        features: Any,
+        edge_index: Any = None,
+        *,
+        labels: ArrayLike | None = None,
+        node_ids: ArrayLike | None = None,
+        edge_weights: ArrayLike | None = None,
+    ) -> Graph:
+        """The same graph with more nodes after its own, given as arrays.
+
+        Args:
+            features: One row per new node, as the graph has them; their number where it has none.
+            edge_index: Sources and targets [2, E], new nodes being numbered from ``num_nodes`` on.
+                They count both ways unless the graph is directed.
+            labels: Class per new node, -1 = unknown.
+            node_ids: Identifiers of the new nodes, where the graph has some.
+            edge_weights: A positive number per edge; by default 1.
+        """
+        if self.features is None:
+            added, rows = whole_number(features, "nodes", 1), None
+        else:
+            shape = getattr(features, "shape", None) or to_numpy(features, "features").shape
+            rows = check_features(features, int(shape[0]))
+            added = int(rows.shape[0])
+            if rows.shape[1] != self.num_features:
+                raise InputError(
+                    f"the graph has {self.num_features} features; the new nodes have "
+                    f"{rows.shape[1]}."
+                )
+        count = self.num_nodes + added
+        new_edges = check_edges(np.zeros((2, 0), np.int64) if edge_index is None else edge_index)
+        check_nodes(new_edges, "edge_index", count)
+        sources, targets = new_edges
+        weights = None
+        if edge_weights is not None:
+            weights = check_edge_weights(edge_weights, len(sources)).astype(np.float32)
+        bits = None
+        if self.edge_directions is not None or not self.is_directed:
+            # A self-loop is one entry whichever way it is read.
+            back = sources != targets
+            bits = np.full(len(sources) + int(back.sum()), FORWARD, dtype=np.uint8)
+            bits[len(sources) :] = BACKWARD
+            sources, targets = (
+                np.concatenate([sources, targets[back]]),
+                np.concatenate([targets, sources[back]]),
+            )
+            weights = None if weights is None else np.concatenate([weights, weights[back]])
+        bits = None if self.edge_directions is None else bits
+        edges = insert_edges(self.edges, count, targets, sources, weights, bits)
+        numbers = [-1] * added if labels is None else number_classes(labels, self.class_names)[0]
+        more = check_labels(numbers, added)
+        if self.num_classes or more.max() >= 0:
+            check_class_count(more, self.num_classes)
+        splits = {key: _pad_masks(part, added) for key, part in self.shipped_splits.items()}
+        result = self._with_edges(
+            _lock_edges(edges),
+            labels=_lock(np.concatenate([self.labels, more])),
+            features=None if rows is None else _stack(self.features, rows),
+            node_ids=self._extend_ids(node_ids, added),
+            shipped_splits=splits,
+            num_added=self.num_added + added,
+        )
+        if result.node_ids is not None:
+            new = result.node_ids[self.num_nodes :].tolist()
+            places = dict(zip(new, range(self.num_nodes, count), strict=True))
+            result.__dict__["places"] = ChainMap(places, *_maps(self.places))
+        return result
+
+    def _extend_ids(self, node_ids: ArrayLike | None, added: int) -> NDArray[Any] | None:
+        if self.node_ids is None:
+            return None
+        if node_ids is None:
+            raise InputError(f"node_ids must name the {added} new nodes; the graph has ids.")
+        new = check_node_ids(node_ids, added)
+        texts = self.node_ids.dtype.kind == "U"
+        if (new.dtype.kind == "U") != texts:
+            wanted, found = ("texts", "numbers") if texts else ("whole numbers", "texts")
+            raise InputError(f"node_ids must be {wanted} as in the graph; got {found}.")
+        for name in new.tolist():
+            if name in self.places:
+                raise InputError(f"node_ids: the graph has a node {name} already.")
+        return _lock(np.concatenate([self.node_ids, new]))
 
     def with_labels(self, labels: ArrayLike, num_classes: int | None = None) -> Graph:
         """The same graph with other labels, for example a model's predictions."""
-        checked = check_labels(labels, self.num_nodes)
+        numbers, names = number_classes(labels, self.class_names)
+        checked = check_labels(numbers, self.num_nodes)
         known = (self.num_classes or None) if num_classes is None else num_classes
+        if names is not None and names != self.class_names:
+            known = len(names)
         count = check_class_count(checked, known)
-        names = self.class_names if count == self.num_classes else None
+        names = names if names is not None and count == len(names) else None
         return replace(self, labels=checked, num_classes=count, class_names=names)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -456,10 +657,6 @@ def compact_classes(labels: NDArray[np.int64], num_classes: int) -> NDArray[Any]
     return classes
 
 
-def _index_type(num_nodes: int) -> type[np.int32] | type[np.int64]:
-    return np.int32 if num_nodes <= np.iinfo(np.int32).max else np.int64
-
-
 def _rows_rise(starts: NDArray[np.int64], sources: NDArray[Any]) -> bool:
     """Whether every row is strictly increasing already."""
     rises = sources[1:] > sources[:-1]
@@ -469,18 +666,15 @@ def _rows_rise(starts: NDArray[np.int64], sources: NDArray[Any]) -> bool:
     return bool(rises.all())
 
 
-def _sort_and_merge(
-    starts: NDArray[np.int64], sources: NDArray[Any]
-) -> tuple[NDArray[np.int64], NDArray[Any], int]:
-    """Rows in rising order without repeated edges, and how many were repeated."""
-    from scipy.sparse import csr_array
-
-    shape = (len(starts) - 1, len(starts) - 1)
-    parts = (np.ones(len(sources), dtype=bool), sources.copy(), starts.copy())
-    matrix = csr_array(parts, shape=shape)
-    matrix.sum_duplicates()
-    merged = len(sources) - matrix.nnz
-    return matrix.indptr.astype(np.int64), matrix.indices.astype(sources.dtype), merged
+def _take_edge_fields(
+    fields: Any, num_edges: int
+) -> tuple[NDArray[np.float64] | None, NDArray[np.uint8] | None]:
+    """Weights and directions of the given edges, checked and taken out of the fields."""
+    weights, directions = fields.pop("edge_weights", None), fields.pop("edge_directions", None)
+    return (
+        None if weights is None else check_edge_weights(weights, num_edges),
+        None if directions is None else check_edge_directions(directions, num_edges),
+    )
 
 
 def _count_nodes(edges: NDArray[Any], num_nodes: int | None, labels: Any, features: Any) -> int:
@@ -494,6 +688,48 @@ def _count_nodes(edges: NDArray[Any], num_nodes: int | None, labels: Any, featur
                 raise InputError(f"{name} are a single value; give one per node.")
             return int(shape[0])
     return int(edges.max()) + 1 if edges.size else 0
+
+
+def _lock(array: NDArray[Any]) -> NDArray[Any]:
+    """An array that nobody else holds, made read-only, so that it need not be copied."""
+    array.flags.writeable = False
+    return array
+
+
+def _lock_edges(edges: Edges) -> Edges:
+    for array in (edges.indptr, edges.indices, edges.weights, edges.directions):
+        if array is not None:
+            array.flags.writeable = False
+    return edges
+
+
+def _stack(features: Any, rows: Features) -> Features:
+    """Rows of features after others, in the form and type of the first."""
+    if isinstance(features, np.ndarray):
+        dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
+        return _lock(np.concatenate([features, dense.astype(features.dtype)]))
+    from scipy.sparse import csr_array
+
+    more = csr_array(rows, dtype=features.dtype)
+    start = features.indptr[-1]
+    parts = (
+        _lock(np.concatenate([features.data, more.data])),
+        _lock(np.concatenate([features.indices, more.indices.astype(features.indices.dtype)])),
+        _lock(np.concatenate([features.indptr, more.indptr[1:].astype(start.dtype) + start])),
+    )
+    return csr_array(parts, shape=(features.shape[0] + more.shape[0], features.shape[1]))
+
+
+def _maps(places: Mapping[Any, int]) -> list[dict[Any, int]]:
+    """The dictionaries of a mapping, so that chains of them stay flat."""
+    maps: Any = places.maps if isinstance(places, ChainMap) else [places]
+    return maps
+
+
+def _pad_masks(part: NDArray[Any], added: int) -> NDArray[Any]:
+    if part.dtype != bool:
+        return part
+    return np.concatenate([part, np.zeros((len(part), added), dtype=bool)], axis=1)
 
 
 def _freeze(array: NDArray[Any]) -> NDArray[Any]:
@@ -514,128 +750,3 @@ def _freeze_features(features: Features) -> Features:
 
     parts = (_freeze(features.data), _freeze(features.indices), _freeze(features.indptr))
     return csr_array(parts, shape=features.shape)
-
-
-def _read_pyg(data: Any) -> dict[str, Any]:
-    """The arguments of :meth:`Graph.from_edge_index` that a PyG ``Data`` holds."""
-    fields: dict[str, Any] = {"edge_index": _edges_of_pyg(data)}
-    if getattr(data, "edge_weight", None) is not None:
-        message = "edge_weight of the Data is not used: edges have no weights here."
-        warnings.warn(message, NcgnnWarning, stacklevel=4)
-    # PyG guesses the number of nodes from the edges unless it was set; labels know better.
-    if "num_nodes" in data:
-        fields["num_nodes"] = data.num_nodes
-    for key, attribute in (("labels", "y"), ("features", "x"), ("num_classes", "num_classes")):
-        value = getattr(data, attribute, None)
-        if value is not None:
-            fields[key] = value
-    if {"labels", "features"} <= fields.keys() and len(fields["labels"]) != data.x.shape[0]:
-        raise InputError(
-            f"y has {len(fields['labels'])} entries, but x has {data.x.shape[0]} rows; each node "
-            "needs one of both (label -1 = unknown)."
-        )
-    if isinstance(getattr(data, "name", None), str):
-        fields["name"] = data.name
-    for key in ("node_ids", "class_names"):
-        if getattr(data, key, None) is not None:
-            fields[key] = getattr(data, key)
-    masks = {key: getattr(data, attribute, None) for key, attribute in _MASKS.items()}
-    if all(mask is not None for mask in masks.values()):
-        arrays = {key: to_numpy(mask, key) for key, mask in masks.items()}
-        fields["shipped_splits"] = {
-            key: mask[None] if mask.ndim == 1 else mask.T for key, mask in arrays.items()
-        }
-    return fields
-
-
-def _edges_of_pyg(data: Any) -> Any:
-    edge_index = getattr(data, "edge_index", None)
-    if edge_index is not None:
-        return edge_index
-    adj_t = getattr(data, "adj_t", None)
-    if adj_t is None:
-        raise InputError("the Data has neither edge_index nor adj_t; set one of them.")
-    if hasattr(adj_t, "to_torch_sparse_csr_tensor"):
-        adj_t = adj_t.to_torch_sparse_csr_tensor()
-    target, source = scipy_from_torch(adj_t).nonzero()
-    return np.stack([source, target])
-
-
-def _write_pyg(graph: Graph, *, sparse_features: bool) -> Any:
-    """A PyG ``Data`` that holds copies of the graph's arrays."""
-    import torch
-    from torch_geometric.data import Data
-
-    data = Data(
-        edge_index=torch.from_numpy(graph.edge_index()),
-        y=torch.from_numpy(graph.labels.copy()),
-        num_nodes=graph.num_nodes,
-    )
-    if graph.features is not None:
-        data.x = _torch_features(graph.features, sparse=sparse_features)
-    for key, attribute in _MASKS.items():
-        if key in graph.shipped_splits:
-            masks = torch.from_numpy(graph.shipped_splits[key].T.copy())
-            setattr(data, attribute, masks[:, 0] if masks.shape[1] == 1 else masks)
-    data.name, data.num_classes = graph.name, graph.num_classes
-    if graph.node_ids is not None:
-        data.node_ids = graph.node_ids.tolist()
-    if graph.class_names is not None:
-        data.class_names = list(graph.class_names)
-    return data
-
-
-def _torch_features(features: Any, *, sparse: bool) -> Any:
-    import torch
-
-    if isinstance(features, np.ndarray):
-        return torch.from_numpy(features.copy())
-    if not sparse:
-        return torch.from_numpy(features.toarray())
-    with quiet_about_sparse_tensors():
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(features.indptr.copy()),
-            torch.from_numpy(features.indices.copy()),
-            torch.from_numpy(features.data.copy()),
-            size=features.shape,
-            check_invariants=False,
-        )
-
-
-def _read_networkx(graph: Any, label: str, feature: str) -> dict[str, Any]:
-    """The arguments of :meth:`Graph.from_edge_index` that a NetworkX graph holds."""
-    if not hasattr(graph, "nodes") or not hasattr(graph, "is_directed"):
-        raise InputError(f"graph must be a NetworkX graph; got {type(graph).__name__}.")
-    position = {node: i for i, node in enumerate(graph.nodes)}
-    edges = np.array([(position[u], position[v]) for u, v in graph.edges()], dtype=np.int64)
-    edges = edges.reshape(-1, 2).T
-    if not graph.is_directed():
-        apart = edges[:, edges[0] != edges[1]]
-        edges = np.concatenate([edges, apart[::-1]], axis=1)
-    found: dict[str, Any] = {"edge_index": edges, "num_nodes": len(position)}
-    found["node_ids"] = np.asarray([str(node) for node in position])
-    classes = [attributes.get(label) for _, attributes in graph.nodes(data=True)]
-    if any(value is not None for value in classes):
-        found["labels"], names = _number_classes(classes)
-        if names is not None:
-            found["class_names"] = names
-    vectors = [attributes.get(feature) for _, attributes in graph.nodes(data=True)]
-    if any(value is not None for value in vectors):
-        missing = [node for node, value in zip(position, vectors, strict=True) if value is None]
-        if missing:
-            raise InputError(f"node {missing[0]!r} has no attribute '{feature}', but others have.")
-        found["features"] = to_numpy(vectors, f"attribute '{feature}'")
-    return found
-
-
-def _number_classes(classes: list[Hashable | None]) -> tuple[list[int], list[str] | None]:
-    """Class numbers; names are numbered in sorted order, whole numbers stay as they are."""
-    classes = [None if is_missing(value) else value for value in classes]
-    known = [value for value in classes if value is not None]
-    whole = (isinstance(value, int | np.integer) and not isinstance(value, bool) for value in known)
-    if all(whole):
-        numbers: list[Any] = classes
-        return [-1 if value is None else int(value) for value in numbers], None
-    names = sorted({str(value) for value in known})
-    number = {name: i for i, name in enumerate(names)}
-    return [-1 if value is None else number[str(value)] for value in classes], names

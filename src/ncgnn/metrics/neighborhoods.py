@@ -21,6 +21,7 @@ from ncgnn.graph import (
     check_labels,
     check_some_labeled,
     compact_classes,
+    number_classes,
     whole_number,
 )
 from ncgnn.metrics._kernels import (
@@ -89,9 +90,13 @@ def label_graph(
         # A graph's own labels were checked when it was built.
         check_some_labeled(graph.labels)
         return LabeledGraph(graph, graph.labels, graph.compact_labels, graph.num_classes)
-    given = graph.labels if labels is None else check_labels(labels, graph.num_nodes)
+    given, known = graph.labels, (graph.num_classes or None) if num_classes is None else num_classes
+    if labels is not None:
+        numbers, names = number_classes(labels, graph.class_names)
+        given = check_labels(numbers, graph.num_nodes)
+        if num_classes is None and names != graph.class_names:
+            known = None if names is None else len(names)
     check_some_labeled(given)
-    known = (graph.num_classes or None) if num_classes is None else num_classes
     count = check_class_count(given, known)
     return LabeledGraph(graph, given, compact_classes(given, count), count)
 
