@@ -37,6 +37,7 @@ from .metrics import neighborhood_confusion as neighborhood_confusion
 from .metrics import neighborhood_entropy as neighborhood_entropy
 from .metrics import node_homophily as node_homophily
 from .metrics import node_kinds as node_kinds
+from .metrics import relative_confusion as relative_confusion
 from .metrics import striking_nodes as striking_nodes
 from .metrics.transforms import AddNeighborhoodConfusion as AddNeighborhoodConfusion
 from .training import fit as fit

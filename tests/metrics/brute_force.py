@@ -44,6 +44,22 @@ def counts(num_nodes, edges, labels, hops, closed):
     return found
 
 
+def relative_confusion(num_nodes, edges, labels, num_classes, hops=1, closed=True, empty=NAN):
+    """NC over that of as many nodes dealt out to the classes in turn."""
+    now = confusion(num_nodes, edges, labels, num_classes, hops, closed, empty)
+    found = []
+    for counter, value in zip(counts(num_nodes, edges, labels, hops, closed), now, strict=True):
+        size = sum(counter.values())
+        dealt = Counter(place % num_classes for place in range(size))
+        if not counter:
+            found.append(empty)
+        elif max(dealt.values()) == size:
+            found.append(0.0)
+        else:
+            found.append(value / (math.log(size / max(dealt.values())) / math.log(num_classes)))
+    return found
+
+
 def confusion(num_nodes, edges, labels, num_classes, hops=1, closed=True, empty=NAN):
     """Eq. (3) of the paper."""
     values = []

@@ -60,6 +60,71 @@ def test_groups_are_those_counted_by_hand(guidance, hops, thresholds, kind, dire
     assert found.confusion.dtype == torch.float64
 
 
+def relative_by_hand(A, labels, hops):
+    """NC over that of the most even spread of as many nodes over the classes."""
+    values = []
+    for node in range(len(A)):
+        labeled = [labels[j] for j in around(A, node, hops) if labels[j] >= 0]
+        most_even = Counter(place % CLASSES for place in range(len(labeled)))
+        if not labeled:
+            values.append(math.nan)
+            continue
+        now, best = (
+            math.log(len(labeled) / max(counter.values()))
+            for counter in (Counter(labeled), most_even)
+        )
+        values.append(now / best if best else 0.0)
+    return np.array(values)
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+@pytest.mark.parametrize("thresholds", [(0.5,), (0.0,), (0.2, 0.6)])
+@pytest.mark.parametrize("kind", ["attainable", "attainable-quantile"])
+@pytest.mark.parametrize("labels", [LABELS, np.where(LABELS < 0, 2, LABELS)], ids=["some", "all"])
+def test_groups_by_what_is_attainable_are_those_counted_by_hand(hops, thresholds, kind, labels):
+    drawn = drawn_graph(3, density=0.15)
+    grouper = Grouper(drawn.graph(), GroupingRule(hops=hops, thresholds=thresholds, kind=kind))
+    expected = relative_by_hand(drawn.A.numpy(), labels, hops)
+    limits = thresholds
+    if kind == "attainable-quantile":
+        *_, second, top = sorted({0.0, *expected[~np.isnan(expected)].round(9)})
+        quantiles = np.nanquantile(expected, thresholds)
+        limits = [second if limit > top - 1e-6 else limit for limit in quantiles]
+    group = sum((np.nan_to_num(expected) > limit + 1e-6).astype(int) for limit in limits)
+    assert 0 < np.count_nonzero(group) < len(group)
+    for _ in range(2):  # what is prepared serves every call
+        found = grouper(torch.from_numpy(labels))
+        assert found.group.tolist() == group.tolist()
+        confusion = by_hand(drawn.A.numpy(), labels, hops, "nc")
+        assert np.allclose(found.confusion.numpy(), confusion, equal_nan=True)
+
+
+def test_a_threshold_that_nc_cannot_reach_is_half_of_what_can_be_reached():
+    """A path of 40 nodes with 58 classes: everyone is as confused as two neighbors can make one."""
+    edges = np.array([[*range(39), *range(1, 40)], [*range(1, 40), *range(39)]])
+    path = Graph.from_edge_index(edges, labels=np.arange(40), num_classes=58)
+    labels = torch.arange(40)
+    assert not Grouper(path, GroupingRule())(labels).group.any()
+    assert Grouper(path, GroupingRule(kind="attainable"))(labels).group.all()
+    labels[20:] = 20
+    half = Grouper(path, GroupingRule(kind="attainable"))(labels).group
+    assert half.tolist() == [1] * 20 + [1] + [0] * 19
+    # Half of the nodes share the largest value, which the quantile is, too.
+    by_quantile = GroupingRule(kind="attainable-quantile", thresholds=(0.5,))
+    assert Grouper(path, by_quantile)(labels).group.tolist() == half.tolist()
+    assert not Grouper(path, by_quantile)(torch.zeros(40, dtype=torch.int64)).group.any()
+
+
+@pytest.mark.parametrize("kind", ["attainable", "attainable-quantile"])
+@pytest.mark.parametrize("guidance", ["nh", "degree"])
+def test_what_is_attainable_is_known_of_nc_alone(kind, guidance):
+    with pytest.raises(InputError, match="needs guidance 'nc'"):
+        NCGCN(4, 2, guidance=guidance, threshold_kind=kind)
+    with pytest.raises(InputError, match="needs guidance 'nc'"):
+        Grouper(drawn_graph(0).graph(), GroupingRule(guidance=guidance, kind=kind))
+    assert NCGCN(4, 2, threshold_kind=kind).rule.kind == kind
+
+
 def rarity(graph, labels):
     """Any numbers, also above one and unknown ones, from graph and labels."""
     values = 10.0 * labels + graph.degrees

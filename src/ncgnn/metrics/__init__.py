@@ -4,7 +4,12 @@ Per-node vectors come first and means second: every per-node function returns on
 NaN where it is undefined, and :func:`mean` averages the rest.
 """
 
-from ncgnn.metrics.confusion import ConfusionTracker, confusion_masks, neighborhood_confusion
+from ncgnn.metrics.confusion import (
+    ConfusionTracker,
+    confusion_masks,
+    neighborhood_confusion,
+    relative_confusion,
+)
 from ncgnn.metrics.homophily import (
     adjusted_homophily,
     class_insensitive_homophily,
@@ -17,7 +22,6 @@ from ncgnn.metrics.homophily import (
 )
 from ncgnn.metrics.kinds import (
     KINDS,
-    Kind,
     StrikingNode,
     neighbor_classes,
     node_kinds,
@@ -38,7 +42,6 @@ __all__ = [
     "ConfusionTracker",
     "Duplication",
     "HopSearch",
-    "Kind",
     "StrikingNode",
     "adjusted_homophily",
     "analyze",
@@ -59,6 +62,7 @@ __all__ = [
     "neighborhood_entropy",
     "node_homophily",
     "node_kinds",
+    "relative_confusion",
     "striking_nodes",
     "top_share",
 ]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ncgnn.errors import InputError
 from ncgnn.graph import Graph, as_graph, compact_classes, to_numpy, whole_number
-from ncgnn.metrics.neighborhoods import MEMORY_BUDGET, Neighborhoods, is_closed, label_graph
+from ncgnn.metrics.neighborhoods import (
+    MEMORY_BUDGET,
+    Neighborhoods,
+    confusion_of_counts,
+    is_closed,
+    label_graph,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -62,6 +69,52 @@ def neighborhood_confusion(
     given = label_graph(graph, labels, num_classes)
     around = Neighborhoods(given.graph, hops)
     return around.confusion(given.classes, given.num_classes, is_closed(neighborhood), empty)
+
+
+def relative_confusion(
+    graph: GraphLike,
+    labels: ArrayLike | None = None,
+    hops: int = 1,
+    *,
+    neighborhood: Neighborhood = "closed",
+    num_classes: int | None = None,
+    empty: float = float("nan"),
+) -> NDArray[np.float64]:
+    r"""NC of every node, divided by the largest value that its neighborhood admits.
+
+    .. math:: \frac{NC_i}{NC_{max}(m_i)}, \qquad
+        NC_{max}(m) = \frac{1}{\log |C|} \log \frac{m}{\lceil m / |C| \rceil}
+
+    with :math:`m_i` the number of labeled nodes in the neighborhood. A node with one neighbor
+    cannot exceed an NC of :math:`\log 2 / \log |C|`, 0.17 among 58 classes; here it reaches 1. It
+    is 0 where nothing can be confused (m = 1, or a single class). Arguments are those of
+    :func:`neighborhood_confusion`.
+    """
+    given = label_graph(graph, labels, num_classes)
+    counts = Neighborhoods(given.graph, hops).count(
+        given.classes, given.num_classes, is_closed(neighborhood), same=False
+    )
+    confusion = confusion_of_counts(counts, given.num_classes, empty)
+    relative = relative_to(confusion, attainable_confusion(counts.size, given.num_classes))
+    return np.where(counts.size > 0, relative, empty)
+
+
+def attainable_confusion(size: NDArray[Any], num_classes: int) -> NDArray[np.float64]:
+    """The largest NC of neighborhoods with so many labeled nodes: :math:`NC_{max}(m)` above."""
+    if num_classes == 1:
+        return np.zeros(len(size))
+    known = np.maximum(size, 1)
+    least_top = -(-known // num_classes)
+    return np.log2(known / least_top) / np.log2(num_classes)
+
+
+def relative_to(
+    confusion: NDArray[np.float64], attainable: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """NC as a share of what is attainable, 0 where that is 0; NaN stays."""
+    ratio = np.where(np.isnan(confusion), confusion, 0.0)
+    np.divide(confusion, attainable, out=ratio, where=attainable > 0)
+    return np.minimum(ratio, 1.0)
 
 
 def confusion_masks(confusion: Any, threshold: float) -> tuple[Any, Any]:
@@ -147,6 +200,22 @@ class ConfusionTracker:
         import torch
 
         return torch.from_numpy(values).to(labels.device)
+
+    def relative(self, confusion: NDArray[np.float64], labels: NDArray[Any]) -> NDArray[np.float64]:
+        """NC that was counted under ``labels``, as :func:`relative_confusion` relates it."""
+        if labels.min(initial=0) >= 0:
+            return relative_to(confusion, self._attainable_by_all)
+        return relative_to(confusion, self._attainable(labels))
+
+    @cached_property
+    def _attainable_by_all(self) -> NDArray[np.float64]:
+        """What is attainable where every node has a label, as it has while a model is trained."""
+        return self._attainable(np.zeros(self.graph.num_nodes, dtype=np.int64))
+
+    def _attainable(self, labels: NDArray[Any]) -> NDArray[np.float64]:
+        known = compact_classes(np.where(labels >= 0, 0, -1), 1)
+        size = self.neighborhoods.count(known, 1, self.closed, same=False).size
+        return attainable_confusion(size, self.num_classes)
 
     def _torch_path(self, device: Any) -> TorchConfusion:
         if self._on_device is None or self._on_device.device != device:

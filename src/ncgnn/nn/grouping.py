@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 #: Gives one number per node from the graph and the class of every node, -1 = unknown.
 GuidanceFunction: TypeAlias = Callable[[Graph, NDArray[np.int64]], NDArray[Any] | torch.Tensor]
 Guidance: TypeAlias = str | GuidanceFunction
-ThresholdKind = Literal["value", "quantile"]
+ThresholdKind = Literal["value", "quantile", "attainable", "attainable-quantile"]
+
+_RELATIVE: tuple[ThresholdKind, ...] = ("attainable", "attainable-quantile")
 
 # Stored neighborhoods of two or more hops may take this much memory; see ConfusionTracker.
 MEMORY_BUDGET = 1 << 30
@@ -36,7 +38,11 @@ class GroupingRule:
         guidance: ``"nc"`` groups by Neighborhood Confusion; ``"nh"`` by 1 - Node Homophily (of the
             closed neighborhood), the paper's ablation; ``"degree"`` by :func:`scaled_degree`. Also
             a name from :func:`register_guidance`, or a function ``(graph, labels) -> values``.
-        kind: Whether thresholds are values of the confusion, or quantiles of it among all nodes.
+        kind: Whether thresholds are values of the confusion (``"value"``) or quantiles of it among
+            all nodes (``"quantile"``), or values or quantiles of NC divided by the largest NC that
+            a node's neighborhood admits (``"attainable"``, ``"attainable-quantile"``; see
+            :func:`ncgnn.relative_confusion`). Where nobody is above a quantile of the last, as it
+            is the largest value, the limit is the next smaller value.
         known_labels: Whether training nodes count with their labels instead of the predictions.
     """
 
@@ -74,20 +80,27 @@ class Grouper:
     def __init__(
         self, graph: GraphLike, rule: GroupingRule, num_classes: int | None = None
     ) -> None:
+        check_threshold_kind(rule.kind, rule.guidance)
         self.rule = rule
+        self._tracker: ConfusionTracker | None = None
         self._count = self._counter(graph, rule.guidance, num_classes)
 
     def __call__(self, labels: torch.Tensor) -> Grouping:
         """Group the nodes of the graph by their labels or predictions [n], -1 = unknown."""
-        confusion = self._count(labels.detach().cpu().numpy())
+        classes, rule = labels.detach().cpu().numpy(), self.rule
+        confusion = values = self._count(classes)
+        if rule.kind in _RELATIVE and self._tracker is not None:
+            values = self._tracker.relative(confusion, classes)
         group = np.zeros(len(confusion), dtype=np.int64)
-        for threshold in self.rule.thresholds:
-            if self.rule.kind == "quantile":
-                threshold = float(np.nanquantile(confusion, threshold))
-            if self.rule.guidance in ("nc", "nh"):
-                group += confusion_masks(confusion, threshold)[1]
+        for threshold in rule.thresholds:
+            if rule.kind == "quantile":
+                threshold = float(np.nanquantile(values, threshold))
+            elif rule.kind == "attainable-quantile":
+                threshold = _quantile_below_top(values, threshold)
+            if rule.guidance in ("nc", "nh"):
+                group += confusion_masks(values, threshold)[1]
             else:
-                group += confusion > threshold  # a quantile of other values may be any number
+                group += values > threshold  # a quantile of other values may be any number
         return Grouping(torch.from_numpy(confusion), torch.from_numpy(group))
 
     def _counter(
@@ -101,7 +114,27 @@ class Grouper:
         tracker = ConfusionTracker(
             graph, self.rule.hops, num_classes=num_classes, memory_budget=MEMORY_BUDGET
         )
+        self._tracker = tracker
         return tracker if guidance == "nc" else lambda classes: _unlike(tracker, classes)
+
+
+def check_threshold_kind(kind: ThresholdKind, guidance: Guidance) -> None:
+    """Only of NC it is known what is attainable."""
+    if kind in _RELATIVE and guidance != "nc":
+        raise InputError(
+            f"threshold_kind must be value or quantile with guidance {guidance!r}; got {kind}, "
+            "which needs guidance 'nc'."
+        )
+
+
+def _quantile_below_top(values: NDArray[np.float64], share: float) -> float:
+    """A quantile; where it is the largest value, the next smaller one, so that somebody is above.
+
+    Many nodes share the largest value: every node with one neighbor of another class has it.
+    """
+    known = values[~np.isnan(values)]
+    limit, top = float(np.quantile(known, share)) if known.size else 0.0, known.max(initial=0.0)
+    return limit if limit < top else float(known[known < top].max(initial=0.0))
 
 
 def _unlike(tracker: ConfusionTracker, classes: NDArray[np.int64]) -> NDArray[np.float64]:

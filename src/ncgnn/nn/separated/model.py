@@ -11,7 +11,13 @@ from torch import nn
 from ncgnn.errors import InputError
 from ncgnn.nn.base import Model, ModelOptions, Rate, Width, parse_options
 from ncgnn.nn.functional import at, mix_relu_dropout, relu_dropout
-from ncgnn.nn.grouping import GroupingRule, Guidance, ThresholdKind, find_guidance
+from ncgnn.nn.grouping import (
+    GroupingRule,
+    Guidance,
+    ThresholdKind,
+    check_threshold_kind,
+    find_guidance,
+)
 from ncgnn.nn.layers import SharedProducts, product
 from ncgnn.nn.separated.backbones import (
     Attention,
@@ -52,7 +58,7 @@ class SeparatedOptions(ModelOptions):
     threshold: tuple[Annotated[float, Field(ge=0, le=1)], ...] = (0.5,)
     """NC above it is high; several ascending ones make more groups."""
     threshold_kind: ThresholdKind = "value"
-    """Whether a threshold is a value of NC or a quantile of it."""
+    """Whether a threshold is a value or a quantile of NC, or of its share of what is attainable."""
     guidance: Guidance = "nc"
     """Group by ``nc``, by ``nh`` (the ablation), by ``degree``, or by a function of your own."""
     known_labels: bool = False
@@ -67,6 +73,11 @@ class SeparatedOptions(ModelOptions):
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
         return (value,) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+    @model_validator(mode="after")
+    def _attainable_is_of_nc(self) -> Self:
+        check_threshold_kind(self.threshold_kind, self.guidance)
+        return self
 
     @model_validator(mode="after")
     def _one_rate_per_group(self) -> Self:
