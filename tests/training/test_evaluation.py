@@ -112,6 +112,13 @@ def test_areas_by_hand():
     assert score("average_precision", ties, labels) == 0.5
 
 
+def test_likelihood_by_hand():
+    p = np.array([0.5, 0.25, 0.8, 0.1])
+    logits, labels = torch.from_numpy(np.log(np.stack([1 - p, p], 1))), torch.tensor([1, 1, 0, 0])
+    wanted = (0.5 * 0.25 * 0.2 * 0.9) ** 0.25
+    assert score("likelihood", logits, labels) == pytest.approx(wanted)
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_areas_of_one_class_alone_are_undefined(classes):
     logits = torch.randn(3, classes)

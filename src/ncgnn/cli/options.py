@@ -38,7 +38,10 @@ def _expand_home(path: Path) -> Path:
 
 
 _FAMILIES = ("stratified", "paper", "published", "planetoid", "uniform")
-_METRICS = ("accuracy", "macro_f1", "balanced_accuracy", "roc_auc", "average_precision")
+_METRICS = (
+    *("accuracy", "macro_f1", "balanced_accuracy", "roc_auc", "average_precision"),
+    "likelihood",
+)
 _GRAPH = "A name that 'ncgnn datasets' lists, or the path of an npz file"
 
 _complete_model = complete_from(_model_names)

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from ncgnn.data import Split
     from ncgnn.nn import GraphInputs, Grouping, Model
 
-Metric = Literal["accuracy", "macro_f1", "balanced_accuracy", "roc_auc", "average_precision"]
+Metric = Literal[
+    *("accuracy", "macro_f1", "balanced_accuracy", "roc_auc", "average_precision", "likelihood")
+]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 Scores = dict[str, float | None]
 #: What people call the scores.
@@ -27,6 +29,7 @@ SCORE_NAMES = {
     "balanced_accuracy": "balanced accuracy",
     "roc_auc": "ROC AUC",
     "average_precision": "average precision",
+    "likelihood": "likelihood",
     "calibration_error": "calibration error",
 }
 
@@ -69,8 +72,10 @@ def score(metric: Metric, logits: torch.Tensor, labels: torch.Tensor) -> float |
       against all others, over the classes that occur among the labels.
     * ``average_precision``: Σ (R_i - R_{i-1}) P_i over the thresholds of the same probability, with
       precision P and recall R. With more than two classes, the mean as for ``roc_auc``.
+    * ``likelihood``: the geometric mean of the probability of a node's own class, exp(-loss). It
+      still tells epochs apart where few validation nodes are all classified rightly.
 
-    The last two are None where all labels are of one class or a probability is not a number.
+    The two areas are None where all labels are of one class or a probability is not a number.
     """
     # Only here, because importing it takes a tenth of the time of importing torch.
     from sklearn import metrics
@@ -80,6 +85,8 @@ def score(metric: Metric, logits: torch.Tensor, labels: torch.Tensor) -> float |
     predicted = probabilities.argmax(1)
     if metric == "accuracy":
         return float(np.mean(predicted == true))
+    if metric == "likelihood":
+        return float(torch.nn.functional.cross_entropy(logits.detach(), labels).neg().exp())
     if metric == "macro_f1":
         return float(metrics.f1_score(true, predicted, average="macro"))
     seen = np.unique(true)
