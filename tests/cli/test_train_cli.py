@@ -63,7 +63,10 @@ def test_evaluate_and_predict_agree_with_the_run(trained, tmp_path):
     stored = json.loads((folder / "result.json").read_text())
     evaluated = run("evaluate", folder, "--json")
     assert json.loads(evaluated.stdout)["scores"] == stored["scores"]
-    assert "high" in run("evaluate", folder.name, "--runs", runs).stdout
+    shown = run("evaluate", folder.name, "--runs", runs).stdout
+    assert "low NC" in shown
+    assert "clear" in shown
+    assert "test nodes" in shown
     out = tmp_path / "p.parquet"
     predicted = run("predict", folder, "--out", out, "--format", "parquet", "--json")
     assert json.loads(predicted.stdout) == {"path": str(out)}

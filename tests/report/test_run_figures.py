@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ncgnn.metrics import KINDS
 from ncgnn.report import curves_figure, groups_figure, interplay_figure, picture
 from ncgnn.report.run import run_figures
 
@@ -51,13 +52,21 @@ def made_result(*, separated: bool = True, test: bool = True) -> dict[str, Any]:
         "majority_baseline": 0.288 if test else None,
         "never_evaluated": [],
         "hops": 2,
+        "evaluated": names[-1],
         "thresholds": [0.4],
+        "threshold_kind": "value",
+        "accuracy_by_kind": [
+            {"kind": "clear", "nodes": 1200, "accuracy": 0.875},
+            {"kind": "contrary", "nodes": 81, "accuracy": 0.125},
+            {"kind": "alone", "nodes": 9, "accuracy": 1.0},
+        ],
         "accuracy_by_true_group": [
             {"part": 0, "nodes": 1234, "accuracy": 0.625},
             {"part": 1, "nodes": 56, "accuracy": 0.375},
         ],
         "accuracy_by_nh_decile": [
-            {"part": 1, "nodes": 9, "accuracy": 0.25},
+            {"part": 1, "nodes": 10, "accuracy": 0.25},
+            {"part": 5, "nodes": 9, "accuracy": 0.5},
             {"part": 9, "nodes": 30, "accuracy": 0.75},
         ],
         "true_mean_nc": 0.4375,
@@ -162,7 +171,12 @@ def test_one_channel_for_all_groups_has_one_alpha() -> None:
 
 def test_groups_show_accuracy_and_counts() -> None:
     axes: list[Any] = groups_figure(made_result()).axes
-    left, right, behind = axes
+    kinds, left, right, behind = axes
+    assert [label.get_text() for label in kinds.get_xticklabels()] == [*KINDS]
+    assert [bar.get_height() for bar in kinds.patches] == [0.875, 0.125]
+    assert [bar.get_center()[0] for bar in kinds.patches] == pytest.approx([0, 2])
+    words = ["87.5%\n1,200 nodes", "none", "12.5%\n81 nodes", "too few\n(9)"]
+    assert [text.get_text() for text in kinds.texts] == words
     assert [bar.get_height() for bar in left.patches] == [0.625, 0.375]
     assert [label.get_text() for label in left.get_xticklabels()] == ["low NC", "high NC"]
     assert [text.get_text() for text in left.texts] == ["62.5%\n1,234 nodes", "37.5%\n56 nodes"]
@@ -173,19 +187,41 @@ def test_groups_show_accuracy_and_counts() -> None:
     expected = [np.nan] * 10
     expected[1], expected[9] = 0.25, 0.75
     assert np.array_equal(drawn["accuracy"], expected, equal_nan=True)
-    assert [bar.get_height() for bar in behind.patches] == [0, 9, 0, 0, 0, 0, 0, 0, 0, 30]
+    assert [bar.get_height() for bar in behind.patches] == [0, 10, 0, 0, 0, 9, 0, 0, 0, 30]
     assert behind.patches[1].get_center()[0] == pytest.approx(0.15)
 
 
 def test_more_groups_have_numbers_and_an_empty_one_has_no_bar() -> None:
     result: dict[str, Any] = made_result(test=False) | {"thresholds": [0.2, 0.4]}
     result["accuracy_by_true_group"][1]["part"] = 2
-    left: Any = groups_figure(result).axes[0]
+    left: Any = groups_figure(result).axes[1]
     names = [label.get_text() for label in left.get_xticklabels()]
     assert names == ["NC group 0", "NC group 1", "NC group 2"]
     assert [bar.get_center()[0] for bar in left.patches] == pytest.approx([0, 2])
     assert left.get_ylabel() == "validation accuracy"
     assert "all validation nodes (22.2%)" in lines_of(left)
+
+
+def test_few_nodes_have_no_bar_and_old_results_no_kinds() -> None:
+    result = made_result()
+    result["accuracy_by_true_group"][1]["nodes"] = 9
+    del result["accuracy_by_kind"], result["evaluated"], result["threshold_kind"]
+    kinds, left, *_ = groups_figure(result).axes
+    assert not kinds.patches
+    assert len(left.patches) == 1
+    assert [text.get_text() for text in left.texts] == ["62.5%\n1,234 nodes", "too few\n(9)"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("attainable", "divided at 0.4 of what is attainable"),
+        ("attainable-quantile", "divided at 0.4, a quantile of what is attainable"),
+    ],
+)
+def test_the_axis_says_what_thresholds_are_compared_with(kind: str, words: str) -> None:
+    axis: Any = groups_figure(made_result() | {"threshold_kind": kind}).axes[1]
+    assert axis.get_xlabel().endswith(words)
 
 
 def test_models_without_groups_have_no_interplay() -> None:

@@ -10,7 +10,7 @@ import pytest
 from test_run_figures import PLAIN, SEPARATED, made_history, made_result
 
 from ncgnn._io import write_text
-from ncgnn.report import write_run_report
+from ncgnn.report import evaluation_tables, write_run_report
 from ncgnn.report.run import RunFacts, run_page
 from ncgnn.training.config import make_config, to_toml
 from ncgnn.training.folder import DamagedFileError, RunFolder
@@ -93,6 +93,27 @@ def test_report_shows_groups_and_alpha_of_the_best_epoch(tmp_path: Path) -> None
     assert ["low NC", "1,234", "62.50"] in rows
     assert "the mean estimated NC was 0.213" in page
     assert "the mean NC (k=2) is 0.438" in page
+
+
+def test_report_shows_accuracy_by_kind_unless_nodes_are_few(tmp_path: Path) -> None:
+    page = words_of(made_folder(tmp_path))
+    rows = rows_of(page)
+    assert ["kind", "test nodes", "test accuracy"] in rows
+    assert ["clear", "1,200", "87.50"] in rows
+    assert ["alone", "9", "too few"] in rows
+    old = made_folder(tmp_path / "old")
+    result = made_result()
+    del result["accuracy_by_kind"], result["evaluated"], result["threshold_kind"]
+    old.write_json("result.json", result)
+    assert ["kind", "test nodes", "test accuracy"] not in rows_of(words_of(old))
+
+
+def test_report_warns_of_small_groups(tmp_path: Path) -> None:
+    page = html.unescape(words_of(made_folder(tmp_path)))
+    assert "Of the groups, high NC holds 0 of 1,800 nodes, under one percent" in page
+    assert 'set threshold_kind = "attainable" or another threshold.' in page
+    enough = made_folder(tmp_path / "enough", change={"group_sizes": [1782, 18]})
+    assert "under one percent" not in words_of(enough)
 
 
 def test_report_of_a_plain_model_has_no_groups(tmp_path: Path) -> None:
@@ -178,3 +199,20 @@ def test_report_of_a_trained_run_is_part_of_it(tmp_path: Path, model: str) -> No
     assert ["training", "epochs", "3"] in rows
     assert run.result["split_sha256"] in page
     assert (folder / "figures" / "interplay.png").is_file() == (model == "ncgcn")
+
+
+@pytest.mark.parametrize("test", [True, False])
+def test_an_evaluation_in_the_terminal_calls_nodes_what_they_are(test: bool) -> None:
+    result = made_result(test=test)
+    config = make_config(dataset="tiny", model="ncgcn")
+    scores, groups = evaluation_tables(result, config)
+    assert scores.head == ("score", "train", "validation", *(["test"] if test else []))
+    assert groups.head == ("test nodes" if test else "validation nodes", "number", "accuracy")
+    assert ("Kind, by the true labels",) in groups.rows
+    assert ("contrary", "81", "12.50") in groups.rows
+    assert ("alone", "9", "too few") in groups.rows
+    assert ("low NC", "1,290", "61.70") in groups.rows
+    assert ("0.1 to 0.2", "10", "25.00") in groups.rows
+    assert ("0.5 to 0.6", "9", "too few") in groups.rows
+    assert "high NC holds 0 of 1,800 nodes" in groups.notes[0]
+    assert "fewer than 10" in groups.notes[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -16,7 +18,15 @@ from ncgnn.nn import Grouping
 from ncgnn.nn.grouping import GroupingRule
 from ncgnn.nn.inputs import GraphInputs
 from ncgnn.training import score, scores
-from ncgnn.training.evaluation import accuracy_by, calibration_error, deciles, evaluation
+from ncgnn.training.evaluation import (
+    about_small_groups,
+    accuracy_by,
+    calibration_error,
+    deciles,
+    evaluation,
+    small_groups,
+    true_groups,
+)
 
 
 class Grouped(ncgnn.nn.Model):
@@ -32,14 +42,15 @@ def graph():
     return ncgnn.generate(200, 500, classes=3, features=4, homophily=0.5, seed=3)
 
 
-def found_for(graph, rule):
+def found_for(graph, rule, test=True):
     draw = np.random.default_rng(0).permutation(200)
-    split = custom_split(draw[:100], draw[100:140], draw[140:], labels=graph)
+    last = draw[140:] if test else []
+    split = custom_split(draw[:100], draw[100:140], last, labels=graph)
     logits = torch.from_numpy(np.random.default_rng(1).normal(size=(200, 3)))
     grouping = Grouping.start(200)
     result = evaluation(Grouped(rule), GraphInputs(graph), split, grouping, logits)
     right = logits.argmax(1).numpy() == graph.labels
-    return result, right, split.test
+    return result, right, split.test if test else split.val
 
 
 def shares(right, nodes, part):
@@ -73,6 +84,80 @@ def test_deciles_are_of_closed_homophily(graph):
     wrong = np.minimum((np.nan_to_num(opened) * 10).astype(int), 9)
     assert shown(result["accuracy_by_nh_decile"]) == shares(right, test, decile)
     assert shares(right, test, decile) != shares(right, test, wrong)
+
+
+@pytest.mark.parametrize("test", [True, False])
+def test_kinds_are_of_true_labels_and_nodes_are_called_what_they_are(graph, test):
+    result, right, nodes = found_for(graph, None, test)
+    assert result["evaluated"] == ("test" if test else "val")
+    kinds = ncgnn.node_kinds(graph)
+    found = {row["kind"]: (row["nodes"], row["accuracy"]) for row in result["accuracy_by_kind"]}
+    expected = {}
+    for kind in sorted(set(kinds[nodes])):
+        some = nodes[kinds[nodes] == kind]
+        expected[kind] = (len(some), right[some].mean())
+    assert len(expected) > 2
+    assert found == expected
+
+
+@pytest.mark.parametrize("kind", ["attainable", "attainable-quantile"])
+def test_true_groups_follow_the_rule_of_the_model(graph, kind):
+    rule = GroupingRule(thresholds=(0.4,), kind=kind)
+    result, right, test = found_for(graph, rule)
+    ratio = ncgnn.relative_confusion(graph)
+    part = (ratio > (0.4 if kind == "attainable" else np.quantile(ratio, 0.4)) + 1e-9).astype(int)
+    assert shown(result["accuracy_by_true_group"]) == shares(right, test, part)
+    assert (result["threshold_kind"], result["thresholds"]) == (kind, [0.4])
+
+
+def test_true_groups_are_of_the_attainable_where_most_nodes_cannot_reach_the_threshold():
+    """A cycle of 30 classes: an NC above one half needs six nodes around, and there are three."""
+    ring = np.arange(60)
+    edges = np.stack([np.concatenate([ring, (ring + 1) % 60]), np.concatenate([ring + 1, ring])])
+    labels = np.where(ring < 30, ring, 0)
+    graph = ncgnn.Graph.from_edge_index(edges % 60, labels=labels, num_classes=30)
+    found = true_groups(graph, None)
+    assert (found.kind, found.thresholds) == ("attainable", (0.5,))
+    assert found.group.tolist() == (ncgnn.relative_confusion(graph) > 0.5).astype(int).tolist()
+    assert 0 < found.group.sum() < 60
+    # A model's own threshold on NC is kept, whatever it makes of the nodes.
+    assert true_groups(graph, GroupingRule()).kind == "value"
+    assert not true_groups(graph, GroupingRule()).group.any()
+    # With three classes three nodes reach one half.
+    few = graph.with_labels(labels % 3, 3)
+    assert true_groups(few, None).kind == "value"
+
+
+def test_small_groups_are_those_under_one_percent():
+    assert small_groups([99, 1]) == []
+    assert small_groups([995, 5]) == [1]
+    assert small_groups([0, 500, 3]) == [0, 2]
+    assert about_small_groups([99, 1]) == ""
+    text = about_small_groups([6000, 6])
+    assert text.startswith("of the groups, high NC holds 6 of 6,006 nodes, under one percent")
+    assert text.endswith('set threshold_kind = "attainable" or another threshold.')
+    assert "set another" in about_small_groups([6000, 6], "attainable")
+    assert '"quantile"' in about_small_groups([6000, 6], "value", "degree")
+    assert "NC group 0 holds 0 and NC group 2 holds 3 of 503" in about_small_groups([0, 500, 3])
+
+
+@pytest.mark.parametrize("kind", ["value", "attainable"])
+def test_training_warns_once_of_a_group_of_hardly_anybody(kind, tmp_path):
+    """Labels of a path with 12 classes: nobody's NC reaches one half, many reach the attainable."""
+    path = np.arange(239)
+    edges = np.stack([np.concatenate([path, path + 1]), np.concatenate([path + 1, path])])
+    labels = np.random.default_rng(0).integers(0, 12, 240)
+    features = np.eye(12)[labels] + np.random.default_rng(1).normal(0, 0.1, (240, 12))
+    graph = ncgnn.Graph.from_edge_index(edges, labels=labels, features=features)
+    options = {"hidden": 16, "epochs": 60, "learning_rate": 0.05, "threshold_kind": kind}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trained = ncgnn.fit(graph, "ncsage", **options)
+        trained.save(tmp_path / "run")
+    told = [str(one.message) for one in caught if "under one percent" in str(one.message)]
+    assert len(told) == (1 if kind == "value" else 0)
+    result = trained.evaluate()
+    assert result["small_groups"] == ([1] if kind == "value" else [])
 
 
 @given(st.integers(0, 10_000), st.integers(2, 6), st.integers(1, 60))

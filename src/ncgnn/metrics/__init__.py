@@ -6,7 +6,9 @@ NaN where it is undefined, and :func:`mean` averages the rest.
 
 from ncgnn.metrics.confusion import (
     ConfusionTracker,
+    attainable_confusion,
     confusion_masks,
+    group_names,
     neighborhood_confusion,
     relative_confusion,
 )
@@ -45,6 +47,7 @@ __all__ = [
     "StrikingNode",
     "adjusted_homophily",
     "analyze",
+    "attainable_confusion",
     "class_insensitive_homophily",
     "class_pair_counts",
     "conditional_entropy",
@@ -53,6 +56,7 @@ __all__ = [
     "edge_homophily",
     "entropy_lower_bound",
     "error_lower_bound",
+    "group_names",
     "label_graph",
     "label_informativeness",
     "mean",

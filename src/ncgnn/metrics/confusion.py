@@ -71,6 +71,28 @@ def neighborhood_confusion(
     return around.confusion(given.classes, given.num_classes, is_closed(neighborhood), empty)
 
 
+def attainable_confusion(
+    graph: GraphLike,
+    labels: ArrayLike | None = None,
+    hops: int = 1,
+    *,
+    neighborhood: Neighborhood = "closed",
+    num_classes: int | None = None,
+) -> NDArray[np.float64]:
+    r"""The largest NC that every node's neighborhood admits.
+
+    .. math:: NC_{max}(m) = \frac{1}{\log |C|} \log \frac{m}{\lceil m / |C| \rceil}
+
+    with m the number of labeled nodes in the neighborhood, which are spread over the classes as
+    evenly as possible. It is 0 where nothing can be confused (m ≤ 1, or a single class); a node
+    with one neighbor ends at :math:`\log 2 / \log |C|`, 0.17 among 58 classes. Arguments are those
+    of :func:`neighborhood_confusion`; of labels it only counts which nodes have one.
+    """
+    given = label_graph(graph, labels, num_classes)
+    around, closed = Neighborhoods(given.graph, hops), is_closed(neighborhood)
+    return attainable_of(_labeled_around(around, given.labels, closed), given.num_classes)
+
+
 def relative_confusion(
     graph: GraphLike,
     labels: ArrayLike | None = None,
@@ -80,27 +102,23 @@ def relative_confusion(
     num_classes: int | None = None,
     empty: float = float("nan"),
 ) -> NDArray[np.float64]:
-    r"""NC of every node, divided by the largest value that its neighborhood admits.
+    """NC of every node, divided by the largest value that its neighborhood admits.
 
-    .. math:: \frac{NC_i}{NC_{max}(m_i)}, \qquad
-        NC_{max}(m) = \frac{1}{\log |C|} \log \frac{m}{\lceil m / |C| \rceil}
-
-    with :math:`m_i` the number of labeled nodes in the neighborhood. A node with one neighbor
-    cannot exceed an NC of :math:`\log 2 / \log |C|`, 0.17 among 58 classes; here it reaches 1. It
-    is 0 where nothing can be confused (m = 1, or a single class). Arguments are those of
+    It is between 0 and 1 on every graph: 1 means as mixed as so few or so many neighbors can be.
+    See :func:`attainable_confusion`; 0 where that is 0. Arguments are those of
     :func:`neighborhood_confusion`.
     """
     given = label_graph(graph, labels, num_classes)
     counts = Neighborhoods(given.graph, hops).count(
         given.classes, given.num_classes, is_closed(neighborhood), same=False
     )
-    confusion = confusion_of_counts(counts, given.num_classes, empty)
-    relative = relative_to(confusion, attainable_confusion(counts.size, given.num_classes))
+    confusion = confusion_of_counts(counts, given.num_classes)
+    relative = relative_to(confusion, attainable_of(counts.size, given.num_classes))
     return np.where(counts.size > 0, relative, empty)
 
 
-def attainable_confusion(size: NDArray[Any], num_classes: int) -> NDArray[np.float64]:
-    """The largest NC of neighborhoods with so many labeled nodes: :math:`NC_{max}(m)` above."""
+def attainable_of(size: NDArray[Any], num_classes: int) -> NDArray[np.float64]:
+    """The largest NC of neighborhoods with so many labeled nodes."""
     if num_classes == 1:
         return np.zeros(len(size))
     known = np.maximum(size, 1)
@@ -117,6 +135,12 @@ def relative_to(
     return np.minimum(ratio, 1.0)
 
 
+def _labeled_around(around: Neighborhoods, labels: NDArray[Any], closed: bool) -> NDArray[np.int32]:
+    """How many labeled nodes each neighborhood has."""
+    known = compact_classes(np.where(labels >= 0, 0, -1), 1)
+    return around.count(known, 1, closed, same=False).size
+
+
 def confusion_masks(confusion: Any, threshold: float) -> tuple[Any, Any]:
     r"""The NC masks of Eq. (15): :math:`M^{low} = I(NC \le T)` and :math:`M^{high} = I(NC > T)`.
 
@@ -127,6 +151,15 @@ def confusion_masks(confusion: Any, threshold: float) -> tuple[Any, Any]:
     values = confusion if hasattr(confusion, "detach") else to_numpy(confusion)
     high = values > threshold + _TIE
     return ~high, high
+
+
+def group_names(count: int, measure: str = "NC") -> list[str]:
+    """What the groups of nodes are called, the least confused first."""
+    if count == 1:
+        return ["all nodes"]
+    if count == 2:
+        return [f"low {measure}", f"high {measure}"]
+    return [f"{measure} group {group}" for group in range(count)]
 
 
 def check_threshold(threshold: float) -> None:
@@ -213,9 +246,8 @@ class ConfusionTracker:
         return self._attainable(np.zeros(self.graph.num_nodes, dtype=np.int64))
 
     def _attainable(self, labels: NDArray[Any]) -> NDArray[np.float64]:
-        known = compact_classes(np.where(labels >= 0, 0, -1), 1)
-        size = self.neighborhoods.count(known, 1, self.closed, same=False).size
-        return attainable_confusion(size, self.num_classes)
+        size = _labeled_around(self.neighborhoods, labels, self.closed)
+        return attainable_of(size, self.num_classes)
 
     def _torch_path(self, device: Any) -> TorchConfusion:
         if self._on_device is None or self._on_device.device != device:

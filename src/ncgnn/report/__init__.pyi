@@ -39,7 +39,6 @@ from .style import STYLE as STYLE
 from .style import VERMILION as VERMILION
 from .style import YELLOW as YELLOW
 from .style import freeze_layout as freeze_layout
-from .style import group_names as group_names
 from .style import number as number
 from .style import percent as percent
 from .style import picture as picture

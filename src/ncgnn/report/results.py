@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncgnn.experiments import short_names
-from ncgnn.report.style import PARTS, group_names, percent
+from ncgnn.metrics import KINDS, group_names
+from ncgnn.report.run import accuracy_text, reachable
+from ncgnn.report.style import PARTS, percent
 from ncgnn.report.tables import Marked, Table
-from ncgnn.training import METRICS, SCORE_NAMES, summary
+from ncgnn.training import (
+    FEWEST_NODES,
+    METRICS,
+    SCORE_NAMES,
+    about_small_groups,
+    measure_name,
+    summary,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -225,7 +234,7 @@ def search_table(result: TuneResult) -> Table:
 
 
 def evaluation_tables(result: dict[str, Any], config: RunConfig) -> list[Table]:
-    """Scores of one run, and its accuracy by NC and by NH of the test nodes."""
+    """Scores of one run, and its accuracy by kind, NC and NH of nodes."""
     parts = result["scores"]
     scores = [
         _score_row(
@@ -234,22 +243,43 @@ def evaluation_tables(result: dict[str, Any], config: RunConfig) -> list[Table]:
         for name, title in SCORE_NAMES.items()
         if all(part.get(name) is not None for part in parts.values())
     ]
-    groups = [
-        (_part(key, row["part"], result), f"{row['nodes']:,}", percent(row["accuracy"]))
-        for key in ("accuracy_by_true_group", "accuracy_by_group", "accuracy_by_nh_decile")
-        for row in result.get(key, ())
-    ]
+    rows, notes = list(_accuracy_rows(result, config)), list[str]()
+    if any(row[-1] == "too few" for row in rows):
+        notes.append(f"Of fewer than {FEWEST_NODES} nodes no accuracy is shown.")
+    options = config.model.options
+    rule = options.get("threshold_kind", "value"), options.get("guidance", "nc")
+    if small := about_small_groups(result.get("group_sizes", ()), *rule):
+        notes.insert(0, f"Note: {small}")
+    head = (f"{PARTS[result['evaluated']]} nodes", "number", "accuracy")
     return [
         Table(_model_on_graph(config), ("score", *(PARTS[part] for part in parts)), tuple(scores)),
-        Table("Accuracy by group", ("test nodes", "number", "accuracy"), tuple(groups)),
+        Table("Accuracy by group", head, tuple(rows), tuple(notes)),
     ]
 
 
-def _part(key: str, part: int, result: dict[str, Any]) -> str:
-    if key == "accuracy_by_nh_decile":
-        return f"NH {part / 10:.1f} to {(part + 1) / 10:.1f}"
-    group = group_names(len(result["thresholds"]) + 1)[part]
-    return f"{group} of the true labels" if "true" in key else f"{group} as estimated"
+def _accuracy_rows(result: dict[str, Any], config: RunConfig) -> Iterator[tuple[str, ...]]:
+    """Accuracy by kind, by NC of the true labels, by the model's groups, and by homophily."""
+    kinds = {record["kind"]: record for record in result["accuracy_by_kind"]}
+    limits = ", ".join(f"{limit:g}" for limit in result["thresholds"])
+    true = group_names(len(result["thresholds"]) + 1)
+    measure = measure_name(config.model.options.get("guidance", "nc"))
+    own = group_names(len(result.get("group_sizes", ())), measure)
+    tenths = [f"{part / 10:.1f} to {(part + 1) / 10:.1f}" for part in range(10)]
+    parts: list[tuple[str, str, Sequence[str]]] = [
+        (f"NC of the true labels, at {limits}{reachable(result)}", "accuracy_by_true_group", true),
+        ("Groups of the model", "accuracy_by_group", own),
+        ("Node homophily NH", "accuracy_by_nh_decile", tenths),
+    ]
+    yield ("Kind, by the true labels",)
+    for kind in KINDS:
+        if kind in kinds:
+            yield (kind, f"{kinds[kind]['nodes']:,}", accuracy_text(kinds[kind]))
+    for title, key, names in parts:
+        if key in result:
+            yield (title,)
+        for row in result.get(key, ()):
+            name = names[int(row["part"])]
+            yield (name, f"{row['nodes']:,}", accuracy_text(row))
 
 
 def _score_row(title: str, selects: bool, *cells: str) -> tuple[str | Marked, ...]:

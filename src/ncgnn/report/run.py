@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ncgnn._io import atomic_write, write_text
 from ncgnn.errors import InputError
+from ncgnn.metrics import KINDS, group_names
 from ncgnn.report.style import (
     BLUE,
     GRAY,
@@ -23,7 +24,6 @@ from ncgnn.report.style import (
     STYLE,
     VERMILION,
     freeze_layout,
-    group_names,
     number,
     percent,
     picture,
@@ -34,11 +34,14 @@ from ncgnn.report.tables import Table, render
 from ncgnn.training import (
     CONFIG,
     ENVIRONMENT,
+    FEWEST_NODES,
     METRICS,
     RESULT,
     SCORE_NAMES,
     SPLIT,
     TIMING,
+    about_small_groups,
+    measure_name,
     read_config_file,
 )
 
@@ -114,7 +117,10 @@ def run_page(run: RunFacts, pictures: Mapping[str, bytes]) -> str:
         remarks=f"{_unseen_classes(result)} {_corrected_shares(run)}",
         groups=_group_table(run) if "mean_nc" in result else None,
         about_groups=_about_groups(run) if "mean_nc" in result else "",
+        small_groups=_about_small_groups(run),
+        kinds=_kind_table(result),
         true_groups=_true_group_table(result),
+        fewest=FEWEST_NODES,
         config=_config_table(run.config),
         environment=_environment_table(run),
         pictures={name: b64encode(png).decode() for name, png in pictures.items()},
@@ -134,7 +140,7 @@ def _headline(result: Record) -> str:
 
 def _evaluated(result: Record) -> str:
     """The part whose groups are scored: validation where there are no test nodes."""
-    return "test" if "test" in result["scores"] else "val"
+    return result.get("evaluated") or ("test" if "test" in result["scores"] else "val")
 
 
 def _about(run: RunFacts) -> Table:
@@ -204,15 +210,14 @@ def _group_table(run: RunFacts) -> Table:
         # A model without separate channels has one α for all groups.
         weight = alpha[group] if len(alpha) == len(sizes) else alpha[0]
         shown = (f"{sizes[group]:,}", number(weight), f"{record['nodes']:,}")
-        rows.append((name, *shown, percent(record["accuracy"]) or "–"))
+        rows.append((name, *shown, accuracy_text(record)))
     head = ("estimated group", "nodes", "α", f"{part} nodes", f"{part} accuracy")
     return Table("", head, tuple(rows))
 
 
 def _measure(config: Record) -> str:
-    """The measure that a model's groups follow: NC, 1 − NH in the ablation, or another."""
-    guidance = config.get("model", {}).get("guidance", "nc")
-    return {"nc": "NC", "nh": "1 − NH"}.get(guidance) or str(guidance)
+    """The measure that a model's groups follow."""
+    return measure_name(config.get("model", {}).get("guidance", "nc"))
 
 
 def _about_groups(run: RunFacts) -> str:
@@ -224,14 +229,45 @@ def _about_groups(run: RunFacts) -> str:
     return f"{text}."
 
 
+def _about_small_groups(run: RunFacts) -> str:
+    options = run.config.get("model", {})
+    rule = options.get("threshold_kind", "value"), options.get("guidance", "nc")
+    text = about_small_groups(run.result.get("group_sizes", ()), *rule)
+    return text[:1].upper() + text[1:]
+
+
 def _true_group_table(result: Record) -> Table:
     """Accuracy by NC of the true labels."""
     part, names = PARTS[_evaluated(result)], group_names(len(result["thresholds"]) + 1)
     rows = [
-        (names[record["part"]], f"{record['nodes']:,}", percent(record["accuracy"]))
+        (names[record["part"]], f"{record['nodes']:,}", accuracy_text(record))
         for record in result["accuracy_by_true_group"]
     ]
     return Table("", ("group by true NC", f"{part} nodes", f"{part} accuracy"), tuple(rows))
+
+
+def _kind_table(result: Record) -> Table | None:
+    """Accuracy by kind of node; runs of earlier versions do not hold it."""
+    part = PARTS[_evaluated(result)]
+    rows = [
+        (record["kind"], f"{record['nodes']:,}", accuracy_text(record))
+        for record in result.get("accuracy_by_kind", ())
+    ]
+    return Table("", ("kind", f"{part} nodes", f"{part} accuracy"), tuple(rows)) if rows else None
+
+
+def accuracy_text(record: Record) -> str:
+    """Accuracy of some nodes in percent, unless they are too few to be compared with others."""
+    if not record["nodes"]:
+        return "–"
+    return percent(record["accuracy"]) if record["nodes"] >= FEWEST_NODES else "too few"
+
+
+def reachable(result: Record) -> str:
+    """What thresholds on NC of the true labels are compared with, as the end of a sentence."""
+    kind = result.get("threshold_kind", "value")
+    ends = {"attainable": " of what is attainable"}
+    return ends.get(kind, ", a quantile of what is attainable" if kind != "value" else "")
 
 
 def _config_table(config: Record) -> Table:
@@ -338,47 +374,62 @@ def interplay_figure(
 
 
 def groups_figure(result: Record) -> Figure:
-    """Where the model is right: accuracy by NC of the true labels, and by tenths of NH."""
+    """Where the model is right: accuracy by kind, by NC of the true labels, and by tenths of NH.
+
+    Parts with fewer than :data:`ncgnn.training.FEWEST_NODES` nodes are not drawn.
+    """
     with rc_context(STYLE):
-        figure = Figure(figsize=(8, 3.3), dpi=DPI, layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
+        figure = Figure(figsize=(11, 3.3), dpi=DPI, layout="constrained")
+        kinds, groups, tenths = figure.subplots(1, 3, width_ratios=(1.25, 1, 1.5))
         part = _evaluated(result)
         overall, title = float(result["scores"][part]["accuracy"]), PARTS[part]
-        _group_bars(left, result)
-        for axis in (left, right):
+        found = {record["kind"]: record for record in result.get("accuracy_by_kind", ())}
+        _bars(kinds, KINDS, [found.get(kind) for kind in KINDS])
+        kinds.set_xlabel("kind of node, by its neighbors' true labels")
+        _group_bars(groups, result)
+        for axis in (kinds, groups, tenths):
             label = f"all {title} nodes ({overall:.1%})"
             axis.axhline(overall, color=GRAY, linestyle="--", linewidth=1.2, label=label)
             axis.set_ylabel(f"{title} accuracy")
-            axis.set_ylim(0, 1.22 if axis is left else 1.03)
+            axis.set_ylim(0, 1.03 if axis is tenths else 1.22)
             axis.set_yticks(np.linspace(0, 1, 6))
             show_percent(axis.yaxis)
-        _homophily_tenths(right, result)
-        _legend(left)
+        _homophily_tenths(tenths, result)
+        for axis in (kinds, groups):
+            _legend(axis)
         return freeze_layout(figure)
 
 
 def _group_bars(axis: Axes, result: Record) -> None:
     names = group_names(len(result["thresholds"]) + 1)
-    records = result["accuracy_by_true_group"]
-    places = [record["part"] for record in records]
-    heights = [record["accuracy"] for record in records]
-    axis.bar(places, heights, width=0.6, color=BLUE + "55", edgecolor=BLUE, linewidth=1.2)
-    for record in records:
-        text = f"{record['accuracy']:.1%}\n{record['nodes']:,} nodes"
-        height = record["accuracy"] + 0.02
-        box: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6}
-        axis.text(record["part"], height, text, ha="center", va="bottom", fontsize=8, bbox=box)
-    axis.set_xlim(-0.6, len(names) - 0.4)
-    axis.set_xticks(range(len(names)), names, rotation=0 if len(names) <= 2 else 30)
+    found = {record["part"]: record for record in result["accuracy_by_true_group"]}
+    _bars(axis, names, [found.get(place) for place in range(len(names))])
     limits = ", ".join(f"{limit:g}" for limit in result["thresholds"])
-    axis.set_xlabel(f"groups by true NC, k={result['hops']}, divided at {limits}")
+    axis.set_xlabel(f"true NC, k={result['hops']}, divided at {limits}{reachable(result)}")
+
+
+def _bars(axis: Axes, names: Sequence[str], records: Sequence[Record | None]) -> None:
+    """A bar of accuracy for each name, with its number of nodes; none where these are too few."""
+    look: dict[str, Any] = {"color": BLUE + "55", "edgecolor": BLUE, "linewidth": 1.2}
+    box: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6}
+    for place, record in enumerate(records):
+        count = 0 if record is None else int(record["nodes"])
+        height, text = 0.0, "none" if count == 0 else f"too few\n({count})"
+        if record is not None and count >= FEWEST_NODES:
+            height = float(record["accuracy"])
+            text = f"{height:.1%}\n{count:,} nodes"
+            axis.bar(place, height, width=0.6, **look)
+        axis.text(place, height + 0.02, text, ha="center", va="bottom", fontsize=8, bbox=box)
+    axis.set_xlim(-0.6, len(names) - 0.4)
+    axis.set_xticks(range(len(names)), names, rotation=0 if len(names) != 3 else 30)
 
 
 def _homophily_tenths(axis: Axes, result: Record) -> None:
     counts, accuracy = np.zeros(10), np.full(10, np.nan)
     for record in result["accuracy_by_nh_decile"]:
         counts[record["part"]] = record["nodes"]
-        accuracy[record["part"]] = record["accuracy"]
+        if record["nodes"] >= FEWEST_NODES:
+            accuracy[record["part"]] = record["accuracy"]
     middle = np.arange(10) / 10 + 0.05
     behind = twin(axis)
     behind.bar(middle, counts, width=0.09, color=LIGHT, label="nodes")

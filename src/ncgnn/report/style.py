@@ -63,15 +63,6 @@ def number(value: float | None, digits: int = 3) -> str:
     return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
-def group_names(count: int, measure: str = "NC") -> list[str]:
-    """What the groups of nodes are called, the least confused first."""
-    if count == 1:
-        return ["all nodes"]
-    if count == 2:
-        return [f"low {measure}", f"high {measure}"]
-    return [f"{measure} group {group}" for group in range(count)]
-
-
 def show_percent(*axes: Axis) -> None:
     """Label the ticks of axes that show shares, such as accuracy, in percent."""
     for axis in axes:

@@ -21,7 +21,17 @@ from ncgnn.training.config import (
     searched_datasets,
     to_toml,
 )
-from ncgnn.training.evaluation import METRICS, SCORE_NAMES, Metric, deciles, score, scores
+from ncgnn.training.evaluation import (
+    FEWEST_NODES,
+    METRICS,
+    SCORE_NAMES,
+    Metric,
+    about_small_groups,
+    deciles,
+    measure_name,
+    score,
+    scores,
+)
 from ncgnn.training.folder import (
     CONFIG,
     DONE,
@@ -58,6 +68,7 @@ __all__ = [
     "DONE",
     "ENVIRONMENT",
     "ERROR",
+    "FEWEST_NODES",
     "METRICS",
     "RESULT",
     "SCORE_NAMES",
@@ -80,6 +91,7 @@ __all__ = [
     "Trainer",
     "TrainingConfig",
     "TrainingError",
+    "about_small_groups",
     "check_same_config",
     "check_same_graph",
     "code_versions",
@@ -94,6 +106,7 @@ __all__ = [
     "load_run",
     "locate_dataset",
     "make_config",
+    "measure_name",
     "naming_options",
     "new_trainer",
     "preset",

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 
 from ncgnn.data import split_report
 from ncgnn.errors import InputError
-from ncgnn.metrics import confusion_masks, neighborhood_confusion, node_homophily
+from ncgnn.metrics import (
+    KINDS,
+    attainable_confusion,
+    confusion_masks,
+    group_names,
+    neighborhood_confusion,
+    node_homophily,
+    node_kinds,
+    relative_confusion,
+)
+from ncgnn.nn import Grouper
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from ncgnn.data import Split
-    from ncgnn.nn import GraphInputs, Grouping, Model
+    from ncgnn.graph import Graph
+    from ncgnn.nn import GraphInputs, Grouping, GroupingRule, Model
 
 Metric = Literal[
     *("accuracy", "macro_f1", "balanced_accuracy", "roc_auc", "average_precision", "likelihood")
@@ -35,6 +48,10 @@ SCORE_NAMES = {
 
 #: NC above it is high where a model has no threshold on NC of its own.
 DEFAULT_THRESHOLD = 0.5
+#: A group with a smaller share of the nodes is warned of.
+SMALL_GROUP = 0.01
+#: The accuracy of fewer nodes is not compared with that of others.
+FEWEST_NODES = 10
 
 
 def scores(logits: torch.Tensor, labels: torch.Tensor, nodes: torch.Tensor) -> Scores:
@@ -130,43 +147,117 @@ def evaluation(
 ) -> dict[str, Any]:
     """Everything that is reported of a trained model that gives all nodes these logits.
 
-    Accuracy per group is shown twice: by NC of the true labels, which says where the model is
-    right, and by the estimated groups, which the model was run with. Labels of test nodes enter
-    nothing else.
+    Accuracy is shown by what the true labels say, which is where the model is right: by kind, by
+    NC and by NH of nodes; and by the estimated groups, which the model was run with. It is that of
+    the nodes of the part ``evaluated``: test nodes, or validation nodes where the split has no
+    others. Labels of test nodes enter nothing else.
     """
     parts = {"train": split.train, "val": split.val, "test": split.test}
     nodes = {name: torch.from_numpy(part.copy()).to(logits.device) for name, part in parts.items()}
     report = split_report(split, inputs.graph)
-    shown = nodes["test"] if len(nodes["test"]) else nodes["val"]
+    evaluated = "test" if len(nodes["test"]) else "val"
+    chosen = (logits, inputs.labels, nodes[evaluated])
     rule = model.rule
-    hops = 1 if rule is None else rule.hops
-    thresholds = (DEFAULT_THRESHOLD,)
-    if rule is not None and rule.kind == "value" and rule.guidance == "nc":
-        thresholds = rule.thresholds
-    true_nc = neighborhood_confusion(inputs.graph, hops=hops)
-    true_group = np.sum([confusion_masks(true_nc, limit)[1] for limit in thresholds], axis=0)
+    true = true_groups(inputs.graph, rule)
     homophily = node_homophily(inputs.graph, neighborhood="closed")
+    kind = node_kinds(inputs.graph)
+    places = np.select([kind == name for name in KINDS], range(len(KINDS)), -1)
     result: dict[str, Any] = {
         "scores": {
             name: scores(logits, inputs.labels, part) for name, part in nodes.items() if len(part)
         },
         "nodes": {name: len(part) for name, part in nodes.items()},
+        "evaluated": evaluated,
         "majority_baseline": report.majority_baseline,
         "never_evaluated": list(report.never_evaluated),
-        "hops": hops,
-        "thresholds": list(thresholds),
-        "accuracy_by_true_group": accuracy_by(logits, inputs.labels, shown, true_group),
-        "accuracy_by_nh_decile": accuracy_by(logits, inputs.labels, shown, deciles(homophily)),
-        "true_mean_nc": float(np.nanmean(true_nc)) if np.isfinite(true_nc).any() else None,
+        "hops": true.hops,
+        "thresholds": list(true.thresholds),
+        "threshold_kind": true.kind,
+        "accuracy_by_kind": [
+            {"kind": KINDS[row.pop("part")]} | row for row in accuracy_by(*chosen, places)
+        ],
+        "accuracy_by_true_group": accuracy_by(*chosen, true.group),
+        "accuracy_by_nh_decile": accuracy_by(*chosen, deciles(homophily)),
+        "true_mean_nc": true.mean,
     }
     if rule is not None:
         group = grouping.group
-        result["accuracy_by_group"] = accuracy_by(logits, inputs.labels, shown, group.numpy())
-        result["group_sizes"] = torch.bincount(group, minlength=len(rule.thresholds) + 1).tolist()
+        sizes = torch.bincount(group, minlength=len(rule.thresholds) + 1).tolist()
+        result["accuracy_by_group"] = accuracy_by(*chosen, group.numpy())
+        result["group_sizes"] = sizes
+        result["small_groups"] = small_groups(sizes)
         result["mean_nc"] = float(grouping.confusion.mean())
         if (alpha := model.channel_alpha) is not None:
             result["alpha"] = [float(a) for a in alpha.detach()]
     return result
+
+
+class TrueGroups(NamedTuple):
+    """Groups of nodes by NC of the true labels, with the mean NC; None if it is nowhere defined."""
+
+    group: NDArray[np.int64]
+    hops: int
+    thresholds: tuple[float, ...]
+    kind: str
+    mean: float | None
+
+
+def true_groups(graph: Graph, rule: GroupingRule | None) -> TrueGroups:
+    """Group nodes by NC of the true labels as a model's rule does, where it compares NC itself.
+
+    Otherwise NC is divided at one half; or at one half of what is attainable, where most
+    neighborhoods are too small for an NC of one half and hardly any node has it.
+    """
+    hops = 1 if rule is None else rule.hops
+    confusion = neighborhood_confusion(graph, hops=hops)
+    mean = float(np.nanmean(confusion)) if np.isfinite(confusion).any() else None
+    if rule is not None and rule.guidance == "nc" and rule.kind.startswith("attainable"):
+        group = Grouper(graph, rule)(torch.from_numpy(graph.labels.copy())).group.numpy()
+        return TrueGroups(group, hops, rule.thresholds, rule.kind, mean)
+    thresholds = (DEFAULT_THRESHOLD,)
+    if rule is not None and rule.kind == "value" and rule.guidance == "nc":
+        thresholds = rule.thresholds
+    elif _is_out_of_reach(graph, confusion, hops):
+        relative = relative_confusion(graph, hops=hops)
+        high = confusion_masks(relative, DEFAULT_THRESHOLD)[1].astype(np.int64)
+        return TrueGroups(high, hops, thresholds, "attainable", mean)
+    group = np.sum([confusion_masks(confusion, limit)[1] for limit in thresholds], axis=0)
+    return TrueGroups(group, hops, thresholds, "value", mean)
+
+
+def _is_out_of_reach(graph: Graph, confusion: NDArray[np.float64], hops: int) -> bool:
+    """Whether hardly any node is above the threshold, because most cannot be."""
+    if confusion_masks(confusion, DEFAULT_THRESHOLD)[1].mean() >= SMALL_GROUP:
+        return False
+    reach = attainable_confusion(graph, hops=hops)
+    return bool(confusion_masks(reach, DEFAULT_THRESHOLD)[0].mean() > 0.5)
+
+
+def small_groups(sizes: Sequence[int]) -> list[int]:
+    """The groups that hold under one percent of the nodes."""
+    return [group for group, size in enumerate(sizes) if size < SMALL_GROUP * sum(sizes)]
+
+
+def about_small_groups(sizes: Sequence[int], kind: str = "value", guidance: Any = "nc") -> str:
+    """A sentence on the groups with under one percent of the nodes; empty if there are none."""
+    if not (small := small_groups(sizes)):
+        return ""
+    names = group_names(len(sizes), measure_name(guidance))
+    held = " and ".join(f"{names[group]} holds {sizes[group]:,}" for group in small)
+    remedy = "set another threshold"
+    if kind == "value":
+        better = "attainable" if guidance == "nc" else "quantile"
+        remedy = f'set threshold_kind = "{better}" or another threshold'
+    return (
+        f"of the groups, {held} of {sum(sizes):,} nodes, under one percent: "
+        f"{'its' if len(small) == 1 else 'their'} weights learn from hardly anybody; {remedy}."
+    )
+
+
+def measure_name(guidance: Any) -> str:
+    """What people call the measure that groups follow: NC, 1 − NH in the ablation, or another."""
+    known = {"nc": "NC", "nh": "1 − NH"}
+    return known.get(guidance) or getattr(guidance, "__name__", str(guidance))
 
 
 def accuracy_by(

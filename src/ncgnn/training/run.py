@@ -22,7 +22,7 @@ from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, UnknownNameError,
 from ncgnn.graph import as_graph
 from ncgnn.nn import GraphInputs, Grouping, Model, model_class, model_name
 from ncgnn.training.config import RunConfig, find_option, make_config
-from ncgnn.training.evaluation import METRICS
+from ncgnn.training.evaluation import METRICS, about_small_groups
 from ncgnn.training.folder import (
     CHECKPOINT,
     CONFIG,
@@ -122,7 +122,9 @@ def fit(
 
     started = time.perf_counter()
     trainer.run(after_epoch, keeps_weights=True)
-    return _trained(trainer, config, history, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    _warn_of_small_groups(trainer)
+    return _trained(trainer, config, history, seconds)
 
 
 def load_run(
@@ -211,6 +213,15 @@ def new_trainer(config: RunConfig, graph: Graph, split: Split | None = None) -> 
         model = model_class(config.model.name).for_inputs(inputs, **config.model.options)
     model = model.to(device=inputs.device, dtype=inputs.dtype)
     return Trainer(model, inputs, split, training)
+
+
+def _warn_of_small_groups(trainer: Trainer) -> None:
+    """Warn of groups with under one percent of the nodes in the best epoch."""
+    rule, group = trainer.rule, trainer.state.best_grouping.group
+    if rule is not None:
+        sizes = torch.bincount(group, minlength=len(rule.thresholds) + 1).tolist()
+        if text := about_small_groups(sizes, rule.kind, rule.guidance):
+            warnings.warn(text, NcgnnWarning, stacklevel=3)
 
 
 def find_device(name: str) -> torch.device:
@@ -457,6 +468,7 @@ class _Job:
 
             self.trainer.run(after_epoch, keeps_weights=True)
         seconds = before + time.perf_counter() - started
+        _warn_of_small_groups(self.trainer)
         return _trained(self.trainer, self.config, self.folder.history(), seconds)
 
     def _resume(self) -> list[Record]:

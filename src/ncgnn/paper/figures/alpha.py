@@ -9,8 +9,9 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import gaussian_kde, norm
 
+from ncgnn.metrics import group_names
 from ncgnn.paper.figures import parts
-from ncgnn.report import BLUE, GRAY, GREEN, ORANGE, group_names
+from ncgnn.report import BLUE, GRAY, GREEN, ORANGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
