@@ -68,14 +68,17 @@ def test_evaluate_and_predict_agree_with_the_run(trained, tmp_path):
     assert "clear" in shown
     assert "test nodes" in shown
     out = tmp_path / "p.parquet"
-    predicted = run("predict", folder, "--out", out, "--format", "parquet", "--json")
-    assert json.loads(predicted.stdout) == {"path": str(out)}
+    predicted = run("predict", folder, "--out", out, "--top", 2, "--json")
+    said = json.loads(predicted.stdout)
+    assert said["path"] == str(out)
+    assert said["answers"] == 1797 == sum(said["kinds"].values())
     table = pq.read_table(out).to_pydict()
     test = [i for i, part in enumerate(table["part"]) if part == "test"]
     right = sum(table["predicted"][i] == table["label"][i] for i in test)
     assert right / len(test) == stored["scores"]["test"]["accuracy"]
     assert set(table["group"]) <= {"low", "high"}
-    refused = run("predict", folder, "--out", out, "--format", "parquet")
+    assert "top_2_probability" in table
+    refused = run("predict", folder, "--out", out)
     assert refused.exit_code == 2
     assert "--force" in refused.stderr
 
@@ -94,6 +97,28 @@ def test_a_run_follows_its_graph_to_another_place(tmp_path):
     assert pq.read_table(out).num_rows == 120
     nowhere = run("predict", folder, moved, "--out", tmp_path / "no" / "p.csv")
     assert "no folder" in nowhere.stderr
+
+
+@quick
+def test_a_run_answers_for_another_graph(tmp_path):
+    graph, other, runs = tmp_path / "mine.npz", tmp_path / "other.npz", tmp_path / "runs"
+    ncgnn.save(ncgnn.generate(120, 400, classes=3, features=4), graph)
+    ncgnn.save(ncgnn.generate(90, 300, classes=3, features=4, seed=1), other)
+    assert run("train", graph, "--model", "sage", *QUICK, "--runs", runs).exit_code == 0
+    (folder,) = runs.iterdir()
+    out = tmp_path / "p.csv"
+    told = run("predict", folder, other, "--out", out, "--only", "new")
+    assert told.stdout.splitlines()[0].startswith("90 answers, mean probability 0.")
+    assert told.stdout.splitlines()[-1] == f"written: {out}"
+    assert out.read_text().count("\n") == 91
+    for words, message in (
+        (["--only", "new"], "has no new nodes"),
+        (["--edges", other], "--edges come with --nodes"),
+        (["--out", tmp_path / "p.xlsx"], "must end in .csv, .tsv, .parquet, .feather"),
+    ):
+        refused = run("predict", folder, *words)
+        assert refused.exit_code == 2
+        assert message in refused.stderr
 
 
 @quick

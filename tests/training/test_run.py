@@ -339,7 +339,7 @@ def test_a_loaded_run_predicts_what_was_measured(undisturbed):
     evaluated = json.loads(json.dumps(trained.evaluate()))
     for key, value in evaluated.items():
         assert undisturbed.result[key] == value, key
-    columns = trained.predictions()
+    columns = trained.predict(probabilities=True)
     test = columns["part"] == "test"
     right = columns["predicted"] == columns["label"]
     assert right[test].mean() == undisturbed.result["scores"]["test"]["accuracy"]
@@ -349,12 +349,15 @@ def test_a_loaded_run_predicts_what_was_measured(undisturbed):
     assert sizes == undisturbed.result["group_sizes"]
 
 
-def test_a_model_without_groups_predicts_with_nc_of_its_predictions(tmp_path):
+def test_a_model_without_groups_answers_with_nc_of_training_labels_and_predictions(tmp_path):
     run = train_run(tiny_config("gcn", epochs=3), tmp_path)
     trained = load_run(run.folder)
-    columns = trained.predictions()
-    expected = ncgnn.neighborhood_confusion(trained.graph, columns["predicted"])
+    columns = trained.predict()
+    classes = columns["predicted"].copy()
+    classes[trained.split.train] = trained.graph.labels[trained.split.train]
+    expected = ncgnn.neighborhood_confusion(trained.graph, classes)
     assert columns["nc"] == pytest.approx(expected)
+    assert (columns["kind"] == ncgnn.node_kinds(trained.graph, classes)).all()
 
 
 def test_fit_takes_a_pyg_data_and_a_split():

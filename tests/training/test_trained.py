@@ -40,10 +40,8 @@ def test_a_fitted_model_is_saved_and_loaded_with_its_graph(graph, split, tmp_pat
     assert loaded.config == trained.config
     assert loaded.graph.name == trained.graph.name
     assert list(loaded.history) == list(trained.history)
-    mine, theirs = trained.predictions(), loaded.predictions()
-    assert mine.keys() == theirs.keys()
-    for name, column in mine.items():
-        np.testing.assert_array_equal(theirs[name], column)
+    mine, theirs = (one.predict(probabilities=True).table for one in (trained, loaded))
+    assert mine.equals(theirs)
     assert loaded.evaluate() == trained.evaluate()
     result = json.loads((folder / "result.json").read_text())
     accuracies = [record["val_accuracy"] for record in trained.history]

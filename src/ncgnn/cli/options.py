@@ -60,6 +60,12 @@ def _split(text: str) -> Any:
 Graph = Annotated[str, _graph(f"{_GRAPH}.")]
 MaybeGraph = Annotated[str | None, _graph(f"{_GRAPH}; --config may name it instead.")]
 MovedGraph = Annotated[str | None, _graph("Where the graph of the run is now, if it has moved.")]
+OtherGraph = Annotated[
+    str | None,
+    _graph(
+        "Another graph with the same features, or where that of the run is now. Default: its own."
+    ),
+]
 Graphs = Annotated[
     list[str] | None, _graph("Names that 'ncgnn datasets' lists, or paths of npz files.")
 ]

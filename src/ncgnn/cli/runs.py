@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -25,6 +25,7 @@ from ncgnn.errors import InputError, NcgnnError
 
 if TYPE_CHECKING:
     from ncgnn.experiments import Record, Row
+    from ncgnn.graph import Graph
     from ncgnn.training import TrainedModel
 
 #: At most so many runs that cannot be shown are named.
@@ -206,39 +207,99 @@ def evaluate(
 @command
 def predict(
     run: opt.Run,
-    graph: opt.MovedGraph = None,
+    graph: opt.OtherGraph = None,
+    nodes: Annotated[
+        Path | None,
+        typer.Option(help="Table of new nodes, in the columns of the run's own tables."),
+    ] = None,
+    edges: Annotated[
+        Path | None, typer.Option(help="Table of the edges of new nodes, to old and new ones.")
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="File to write. Default: predictions.csv in the run.")
+        Path | None,
+        typer.Option(
+            help="A .csv, .tsv, .parquet or .feather file. Default: answers.csv in the run."
+        ),
     ] = None,
-    table_format: Annotated[
-        opt.TableFormat | None,
-        typer.Option("--format", help="Format of the table. Default: as --out ends, or csv."),
+    only: Annotated[
+        Literal["all", "unlabeled", "test", "new"] | None,
+        typer.Option(help="Which nodes to answer for. Default: new with --nodes, otherwise all."),
     ] = None,
+    top: Annotated[
+        int, typer.Option(min=0, metavar="K", help="Columns for the K most probable classes.")
+    ] = 0,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="A column with the probability of every class.")
+    ] = False,
+    update_old: Annotated[
+        bool, typer.Option("--update-old", help="Give old nodes new answers beside new neighbors.")
+    ] = False,
     device: opt.Device = None,
     data_dir: opt.DataDir = None,
     runs: opt.Runs = Path("runs"),
     force: opt.Force = False,
     json: opt.Json = False,
 ) -> None:
-    """Write class, probabilities, NC and group of every node of the run's graph.
+    """Answer for the nodes of the run's graph, for new ones, or for those of another graph.
 
-    NC and groups are those that the model used, estimated from its own predictions; for a model
-    without groups, they are those that its predictions give.
+    A row per node: id, part, label, predicted class, probability, runner-up, NC, kind, group and
+    whether its label was trained on. NC and kind are those among the labels of training nodes and
+    the predictions of all others.
     """
     folder = _folder(run, runs)
     ncgnn.training.RunFolder(folder).check()
-    ending = "" if out is None else out.suffix[1:]
-    chosen = table_format or ("parquet" if ending == "parquet" else "csv")
-    path = free_path(out or folder / f"predictions.{chosen}", force)
-    if ending not in ("", chosen):
-        raise InputError(
-            f"--out must end in .csv or .parquet, and --format agree with it; got {out}."
-        )
+    path = free_path(out or folder / "answers.csv", force)
+    ncgnn.training.table_format(path)
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {path.parent}; make it, or name another for --out.")
-    predictions = _load(folder, data_dir, device, graph).predictions()
-    ncgnn.report.write_columns(predictions, path, chosen)
-    print_json({"path": str(path)}) if json else print(path)
+    if edges is not None and nodes is None:
+        raise InputError("--edges come with --nodes; give both.")
+    trained, other = _load_beside(folder, data_dir, device, graph)
+    asked = other
+    if nodes is not None:
+        asked = (trained.graph if other is None else other).extend(nodes, edges)
+    wanted = only or ("all" if nodes is None else "new")
+    with show_status("answering"):
+        answers = trained.predict(
+            asked, only=wanted, top=top, probabilities=probabilities, update_old=update_old
+        )
+    answers.write(path)
+    said = {"path": str(path), **answers.summary(), **_describe_extension(asked)}
+    if json:
+        print_json(said)
+    else:
+        print("\n".join(_summary_lines(said)))
+
+
+def _load_beside(
+    folder: Path, data_dir: Path | None, device: str | None, graph: str | None
+) -> tuple[TrainedModel, Graph | None]:
+    """A run, and the graph that is named beside it unless that is the run's own, moved."""
+    if graph is None:
+        return _load(folder, data_dir, device, None), None
+    given = ncgnn.load(graph, data_dir)
+    stated = ncgnn.training.RunFolder(folder).read_json(ncgnn.training.ENVIRONMENT)
+    moved = given.fingerprint == stated.get("graph_sha256")
+    trained = _load(folder, data_dir, device, graph if moved else None)
+    return trained, None if moved else given
+
+
+def _describe_extension(graph: Graph | None) -> dict[str, Any]:
+    """What the tables of new nodes held that the first ones did not, where it is known."""
+    found = getattr(graph, "extension", None)
+    return {} if found is None else {"extension": found.summary()}
+
+
+def _summary_lines(said: dict[str, Any]) -> list[str]:
+    """What was answered, in a few lines."""
+    lines = [f"{said['answers']:,} answers"]
+    if said["answers"]:
+        lines[0] += f", mean probability {said['mean_probability']:.3f}"
+        kinds = [f"{count:,} {kind}" for kind, count in said["kinds"].items() if count]
+        lines.append(f"kinds: {', '.join(kinds) or 'none known'}")
+    for name, value in said.get("extension", {}).items():
+        lines.append(f"{name.replace('_', ' ')}: {value}")
+    return [*lines, f"written: {said['path']}"]
 
 
 @command

@@ -10,6 +10,7 @@ from ncgnn.nn.base import (
     parse_options,
 )
 from ncgnn.nn.baselines.classic import GCN, MLP, GraphSAGE
+from ncgnn.nn.field import ReceptiveField, nodes_around, receptive_field
 from ncgnn.nn.functional import DropoutKey, relu_dropout
 from ncgnn.nn.grouping import Grouper, Grouping, GroupingRule, register_guidance
 from ncgnn.nn.inputs import FeatureScaling, GraphInputs, check_features
@@ -42,6 +43,7 @@ __all__ = [
     "Model",
     "ModelOptions",
     "Phase",
+    "ReceptiveField",
     "SeparatedGNN",
     "SeparatedOptions",
     "Separation",
@@ -52,7 +54,9 @@ __all__ = [
     "model_class",
     "model_name",
     "model_names",
+    "nodes_around",
     "parse_options",
+    "receptive_field",
     "register_backbone",
     "register_guidance",
     "register_model",

@@ -172,6 +172,13 @@ class Model(nn.Module):
         computes_all: Whether the model computes the logits of all nodes whichever are asked for, so
             that one evaluation serves validation and new pseudo-labels.
         rule: How nodes are grouped; None = not at all.
+        reach: How many hops of edges the logits of a node depend on, in the directions that
+            ``edges`` names: a node k hops away counts, and so does every edge with an end fewer
+            than k hops away. What normalization needs is included: D^-½ of a neighbor needs all of
+            that neighbor's edges. None = they may depend on the whole graph.
+        tied_to: What of its graph the model has weights for, as in ``"every node"``, so that it
+            cannot answer for others; empty where it can.
+        untied_by: Options with which it could.
     """
 
     title: ClassVar[str]
@@ -182,6 +189,9 @@ class Model(nn.Module):
     Options = ModelOptions
     computes_all: ClassVar[bool] = True
     rule: GroupingRule | None = None
+    reach: int | None = None
+    tied_to: str = ""
+    untied_by: ClassVar[str] = ""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -195,6 +205,24 @@ class Model(nn.Module):
     def for_inputs(cls, inputs: GraphInputs, **options: Any) -> Self:
         """A model for a graph; models with weights for every node override it."""
         return cls(inputs.num_features, inputs.num_classes, **options)
+
+    @property
+    def inductive(self) -> bool:
+        """Whether the model answers for nodes that its graph did not have in training."""
+        return not self.tied_to
+
+    def check_inductive(self) -> None:
+        """Refuse new nodes where there are no weights for them.
+
+        Raises:
+            InputError: The model belongs to the nodes of its graph.
+        """
+        if self.tied_to:
+            instead = f"{self.untied_by}, or train" if self.untied_by else "train"
+            raise InputError(
+                f"{self.title} has weights for {self.tied_to} of its graph and cannot answer for "
+                f"new nodes; {instead} another model, such as tuned-sage."
+            )
 
     def forward(
         self,

@@ -52,6 +52,24 @@ class GroupingRule:
     kind: ThresholdKind = "value"
     known_labels: bool = False
 
+    def limits(self, values: NDArray[np.float64]) -> tuple[float, ...]:
+        """The thresholds as values; quantiles are taken among the given values of all nodes."""
+        if self.kind == "quantile":
+            return tuple(float(np.nanquantile(values, share)) for share in self.thresholds)
+        if self.kind == "attainable-quantile":
+            return tuple(_quantile_below_top(values, share) for share in self.thresholds)
+        return self.thresholds
+
+    def assign(self, values: NDArray[np.float64], limits: tuple[float, ...]) -> NDArray[np.int64]:
+        """The group of every value: the number of limits that it is above."""
+        group = np.zeros(len(values), dtype=np.int64)
+        for limit in limits:
+            if self.guidance in ("nc", "nh"):
+                group += confusion_masks(values, limit)[1]
+            else:
+                group += values > limit  # a quantile of other values may be any number
+        return group
+
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
@@ -87,21 +105,23 @@ class Grouper:
 
     def __call__(self, labels: torch.Tensor) -> Grouping:
         """Group the nodes of the graph by their labels or predictions [n], -1 = unknown."""
-        classes, rule = labels.detach().cpu().numpy(), self.rule
-        confusion = values = self._count(classes)
-        if rule.kind in _RELATIVE and self._tracker is not None:
-            values = self._tracker.relative(confusion, classes)
-        group = np.zeros(len(confusion), dtype=np.int64)
-        for threshold in rule.thresholds:
-            if rule.kind == "quantile":
-                threshold = float(np.nanquantile(values, threshold))
-            elif rule.kind == "attainable-quantile":
-                threshold = _quantile_below_top(values, threshold)
-            if rule.guidance in ("nc", "nh"):
-                group += confusion_masks(values, threshold)[1]
-            else:
-                group += values > threshold  # a quantile of other values may be any number
+        classes = labels.detach().cpu().numpy()
+        confusion = self.confusion(classes)
+        values = self.compared(confusion, classes)
+        group = self.rule.assign(values, self.rule.limits(values))
         return Grouping(torch.from_numpy(confusion), torch.from_numpy(group))
+
+    def confusion(self, classes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """How confused every node is: its NC, or what the guidance gives."""
+        return self._count(classes)
+
+    def compared(
+        self, confusion: NDArray[np.float64], classes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """What thresholds are compared with: the confusion, or its share of what is attainable."""
+        if self.rule.kind in _RELATIVE and self._tracker is not None:
+            return self._tracker.relative(confusion, classes)
+        return confusion
 
     def _counter(
         self, graph: GraphLike, guidance: Guidance, num_classes: int | None

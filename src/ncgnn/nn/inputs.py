@@ -62,7 +62,7 @@ class GraphInputs:
         self.graph = as_graph(graph, require_labels=False)
         self.device = torch.device(device)
         self.dtype = dtype
-        self.scaling = scaling
+        self.scaling: FeatureScaling = scaling
         self.num_nodes = self.graph.num_nodes
         self.num_classes = self.graph.num_classes
         features = check_features(self.graph)

@@ -1,5 +1,6 @@
 """Training: the algorithm, runs that can be interrupted, and what comes of them."""
 
+from ncgnn.training.answers import Answers, table_format
 from ncgnn.training.config import (
     ConfigFile,
     DataConfig,
@@ -74,6 +75,7 @@ __all__ = [
     "SCORE_NAMES",
     "SPLIT",
     "TIMING",
+    "Answers",
     "ConfigFile",
     "DamagedFileError",
     "DataConfig",
@@ -118,6 +120,7 @@ __all__ = [
     "search_space",
     "searched_datasets",
     "summary",
+    "table_format",
     "to_toml",
     "train_run",
     "trainable_split",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,9 @@ import torch
 
 from ncgnn.data import save
 from ncgnn.errors import InputError
-from ncgnn.nn import Grouper, GroupingRule, counting_phases
+from ncgnn.graph import as_graph
+from ncgnn.nn import Grouper, counting_phases
+from ncgnn.training.answers import Answers
 from ncgnn.training.evaluation import SCORE_NAMES, evaluation
 from ncgnn.training.folder import (
     ENVIRONMENT,
@@ -24,6 +27,7 @@ from ncgnn.training.folder import (
     environment,
     write_tensors,
 )
+from ncgnn.training.inference import Inference, own_outcome
 from ncgnn.training.trainer import ShareCorrection, predict
 
 if TYPE_CHECKING:
@@ -32,9 +36,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ncgnn.data import Split
-    from ncgnn.graph import Graph
+    from ncgnn.graph import Graph, GraphLike
     from ncgnn.nn import GraphInputs, Grouping, Model
     from ncgnn.training.config import RunConfig
+    from ncgnn.training.inference import Only, Outcome
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,46 +93,78 @@ class TrainedModel:
 
     def logits(self) -> torch.Tensor:
         """Logits of all nodes, without dropout, for the class shares of the configuration."""
-        shares = self.config.training.class_shares
-        correction = ShareCorrection.of(shares, self.inputs, self.split)
-        return predict(self.model, self.inputs, self.grouping, correction)
+        return predict(self.model, self.inputs, self.grouping, self.correction)
 
     def probabilities(self) -> NDArray[np.float64]:
         """Probability of every class for every node [n, classes]."""
         return torch.softmax(self.logits().double(), dim=1).cpu().numpy()
 
-    def predictions(self) -> dict[str, NDArray[Any]]:
-        """One column per fact about a node.
+    def predict(
+        self,
+        graph: GraphLike | None = None,
+        *,
+        only: Only = "all",
+        top: int = 0,
+        probabilities: bool = False,
+        update_old: bool = False,
+    ) -> Answers:
+        """Answers for nodes of the training graph, or of another one with the same features.
 
-        ``node``, ``part`` (train, val, test or empty), ``label`` and ``predicted`` as class
-        numbers, ``confidence``, ``nc`` and ``group`` as the model used them, and one
-        ``probability_…`` per class. A model without groups has NC counted among its predictions.
+        Old nodes, which the training graph has too, keep their answers. Only the receptive field
+        of new ones is computed. Labels of new nodes play no part in any answer.
+
+        Args:
+            graph: The training graph with more nodes, as ``graph.extend`` makes it, or any other
+                with the same features, classes and kind of edges, whose nodes are old where their
+                ids are; by default the training graph.
+            only: Answer for ``"all"`` nodes, or those that are ``"unlabeled"``, in the ``"test"``
+                part, or ``"new"``.
+            top: How many of the most probable classes have columns of their own.
+            probabilities: Whether every class has a column.
+            update_old: Whether old nodes get new answers from what they see in this graph. Groups
+                of separated models stay those of training.
         """
-        graph, probabilities = self.graph, self.probabilities()
-        predicted = probabilities.argmax(1)
-        grouping, rule = self.grouping, self.model.rule
-        if rule is None:
-            rule = GroupingRule()
-            grouping = Grouper(graph, rule, graph.num_classes)(torch.from_numpy(predicted))
-        group = grouping.group.numpy()
-        part = np.full(graph.num_nodes, "", dtype="<U5")
+        if only == "new" and graph is None:
+            raise InputError(
+                "the training graph has no new nodes; give the graph that graph.extend makes."
+            )
+        given = self.graph if graph is None else as_graph(graph, require_labels=False)
+        facts = Inference(self, given, update_old=update_old).facts(only)
+        names, said = self.graph.class_names, {"model": self.config.model.name}
+        return Answers.of(facts, names, top=top, probabilities=probabilities, about=said)
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """What the model makes of the nodes of its graph, computed once."""
+        return own_outcome(self)
+
+    @cached_property
+    def seen(self) -> NDArray[np.bool_]:
+        """Per node, whether its label was trained on."""
+        return self.parts == "train"
+
+    @cached_property
+    def parts(self) -> NDArray[np.str_]:
+        """Per node, ``train``, ``val``, ``test`` or nothing."""
+        part = np.full(self.graph.num_nodes, "", dtype="<U5")
         for name in ("train", "val", "test"):
             part[getattr(self.split, name)] = name
-        columns: dict[str, NDArray[Any]] = {
-            "node": np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids,
-            "part": part,
-            "label": graph.labels,
-            "predicted": predicted,
-            "confidence": probabilities.max(1),
-            "nc": grouping.confusion.numpy(),
-            "group": np.where(group > 0, "high", "low") if len(rule.thresholds) == 1 else group,
-        }
-        if graph.class_names is not None:
-            columns["predicted_class"] = np.array(graph.class_names)[predicted]
-        class_names = graph.class_names or tuple(str(c) for c in range(graph.num_classes))
-        for number, name in enumerate(class_names):
-            columns[f"probability_{name}"] = probabilities[:, number]
-        return columns
+        return part
+
+    @cached_property
+    def limits(self) -> tuple[float, ...]:
+        """The values that separate the groups of a separated model, none of another one."""
+        if self.model.rule is None:
+            return ()
+        grouper = Grouper(self.graph, self.model.rule, self.inputs.num_classes)
+        every = np.zeros(self.graph.num_nodes, dtype=np.int64)  # all nodes had some prediction
+        values = grouper.compared(self.grouping.confusion.numpy(), every)
+        return self.model.rule.limits(values)
+
+    @cached_property
+    def correction(self) -> ShareCorrection | None:
+        """What corrects logits for the class shares of the configuration."""
+        return ShareCorrection.of(self.config.training.class_shares, self.inputs, self.split)
 
     def save(self, path: Path | str) -> Path:
         """Write a run folder with the graph in it, for :func:`load_run` and ``ncgnn predict``.

@@ -54,6 +54,7 @@ class ACMGCN(Model):
     )
     family = "spectral"
     memory = "3 × nodes × hidden"
+    reach = 2
     Options = ACMGCNOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:

@@ -62,6 +62,7 @@ class CAGNN(Model):
         self.gate = nn.Linear(2 * hidden, 1)
         self.decode = nn.Linear(hidden, num_classes)
         self.dropout, self.self_loops = chosen.dropout, chosen.self_loops
+        self.reach = chosen.layers
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node."""

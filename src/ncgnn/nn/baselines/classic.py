@@ -37,6 +37,7 @@ class TwoLayerGNN(Model):
         chosen = parse_options(self.Options, options)
         self_loops = not isinstance(chosen, ConvolutionOptions) or chosen.self_loops
         self.backbone = LinearBackbone(self.operators, self_loops)
+        self.reach = self.backbone.reach(2)
         terms = self.backbone.operators.terms
         self.first = LinearLayer(num_features, chosen.hidden, terms, bias=True)
         self.second = LinearLayer(chosen.hidden, num_classes, terms, bias=True)

@@ -99,6 +99,8 @@ class CPGNN(Model):
         self.register_buffer("stage", torch.tensor(_BELIEFS))
         self.stage: torch.Tensor
         self._prior: LastPass[torch.Tensor] = LastPass()
+        # Two layers of T₂, the degrees of the farthest nodes, and the beliefs' own steps.
+        self.reach = 5 + self.options.steps
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Of the prior in the first stage, of propagated beliefs otherwise."""

@@ -67,6 +67,7 @@ class FAGCN(Model):
         self.gate_biases = nn.Parameter(torch.empty(chosen.layers))
         self.decode = nn.Linear(chosen.hidden, num_classes)
         self.dropout, self.eps = chosen.dropout, chosen.eps
+        self.reach = chosen.layers + 1
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -63,6 +63,7 @@ class GAT(Model):
     paper = "Veličković et al., Graph Attention Networks, ICLR 2018, arXiv:1710.10903"
     family = "attention"
     memory = "nodes × hidden, edges × heads"
+    reach = 2
     Options = GATOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:

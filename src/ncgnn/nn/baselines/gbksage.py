@@ -64,6 +64,7 @@ class GBKSage(Model):
     paper = "Du et al., GBK-GNN: Gated Bi-Kernel Graph Neural Networks, WWW 2022, arXiv:2110.15777"
     family = "attention"
     memory = "nodes × hidden, edges"
+    reach = 2
     Options = GBKSageOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:

@@ -70,6 +70,7 @@ class GCNII(Model):
         )
         self.decode = nn.Linear(chosen.hidden, num_classes)
         self.dropout, self.alpha = chosen.dropout, chosen.alpha
+        self.reach = chosen.layers + 1
         self.betas = [math.log(chosen.theta / (1 + layer) + 1) for layer in range(chosen.layers)]
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:

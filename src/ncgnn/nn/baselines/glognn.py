@@ -88,6 +88,7 @@ class GloGNN(Model):
     )
     family = "global"
     Options = GloGNNOptions
+    untied_by = "set delta = 1"
 
     def __init__(
         self, num_features: int, num_classes: int, *, num_nodes: int | None = None, **options: Any
@@ -99,6 +100,7 @@ class GloGNN(Model):
             raise InputError("delta below 1 gives every node weights: num_nodes is needed.")
         self.features = FeatureLinear(num_features, hidden) if delta > 0 else None
         self.nodes = NodeLinear(num_nodes or 0, hidden) if delta < 1 else None
+        self.tied_to = "every node" if delta < 1 else ""
         self.second = nn.Linear(hidden, num_classes)
         if self.options.order_weights == "shared":
             self.order_weights = nn.Parameter(torch.full((orders,), 1 / orders))

@@ -86,6 +86,8 @@ class H2GCN(Model):
         chosen = parse_options(self.Options, options)
         self.dropout, self.layers = chosen.dropout, chosen.layers
         self.memory_limit = chosen.memory_limit
+        # Two hops per round, and two more for the degrees of Ã₂.
+        self.reach = 2 * chosen.layers + 2
         self.embedding = FeatureLinear(num_features, chosen.hidden, bias=False)
         parts = 2 ** (self.layers + 1) - 1
         self.readout = nn.Parameter(torch.empty(parts * chosen.hidden, num_classes))

@@ -115,6 +115,7 @@ class HOG(Model):
     memory = "two-hop pairs × 50"
     edges = "both"
     Options = HOGOptions
+    tied_to = "every pair of nodes at most two steps apart"
 
     def __init__(
         self,

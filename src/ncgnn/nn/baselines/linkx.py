@@ -54,6 +54,7 @@ class LINKX(Model):
     family = "features"
     memory = "nodes × hidden weights"
     Options = LINKXOptions
+    tied_to = "every node"
 
     def __init__(
         self, num_features: int, num_classes: int, *, num_nodes: int, **options: Any

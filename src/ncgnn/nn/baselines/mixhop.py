@@ -75,6 +75,7 @@ class MixHop(Model):
         self.last = nn.Linear(width, num_classes)
         self.powers, self.self_loops = chosen.powers, chosen.self_loops
         self.dropout = chosen.dropout
+        self.reach = chosen.layers * chosen.powers[-1] + 1
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node."""

@@ -81,6 +81,7 @@ class SNGNN(Model):
     family = "rewired"
     memory = "edges; plusplus: nodes × classes weights"
     Options = SNGNNOptions
+    untied_by = "set variant = 'plus'"
 
     def __init__(
         self, num_features: int, num_classes: int, *, num_nodes: int | None = None, **options: Any
@@ -89,6 +90,8 @@ class SNGNN(Model):
         self.options = parse_options(self.Options, options)
         if self.options.variant == "plusplus" and num_nodes is None:
             raise InputError("variant 'plusplus' has weights for every node: num_nodes is needed.")
+        self.tied_to = "every node" if self.options.variant == "plusplus" else ""
+        self.reach = self.options.layers
         widths = [self.options.hidden] * (self.options.layers - 1) + [num_classes]
         linears: list[nn.Module] = [FeatureLinear(num_features, widths[0])]
         linears += [nn.Linear(*pair) for pair in pairwise(widths)]

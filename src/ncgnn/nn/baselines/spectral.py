@@ -46,6 +46,7 @@ class SGC(Model):
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
         self.steps = parse_options(self.Options, options).steps
+        self.reach = self.steps + 1
         self.linear = FeatureLinear(num_features, num_classes)
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
@@ -135,6 +136,7 @@ class APPNP(FilteredPerceptron):
         chosen = parse_options(self.Options, options)
         super().__init__(num_features, num_classes, chosen, chosen.bias)
         self.edge_dropout, self.steps, self.alpha = chosen.edge_dropout, chosen.steps, chosen.alpha
+        self.reach = chosen.steps + 1
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node."""
@@ -188,6 +190,7 @@ class GPRGNN(FilteredPerceptron):
         super().__init__(num_features, num_classes, chosen)
         self.propagation_dropout = chosen.propagation_dropout
         self.gamma = nn.Parameter(truncate_page_rank(chosen.alpha, chosen.steps))
+        self.reach = chosen.steps + 1
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node."""
@@ -245,6 +248,7 @@ class BernNet(FilteredPerceptron):
         super().__init__(num_features, num_classes, chosen)
         self.propagation_dropout = chosen.propagation_dropout
         self.theta = nn.Parameter(torch.ones(chosen.degree + 1))
+        self.reach = chosen.degree + 1
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node."""

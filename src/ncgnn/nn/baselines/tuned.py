@@ -8,7 +8,7 @@ neighbors, so that sparse features stay sparse and nothing is wider than a hidde
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import torch
 from pydantic import Field
@@ -125,11 +125,14 @@ class TunedGNN(Model):
     edges = "both"
     Options = TunedOptions
     convolution: type[nn.Module]
+    #: Hops that a layer's normalization needs beyond its own one.
+    degree_hops: ClassVar[int] = 0
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
         chosen = parse_options(self.Options, options)
         self.dropout, self.jumping = chosen.dropout, chosen.jumping
+        self.reach = chosen.layers + self.degree_hops
         self.layers, width, linear = nn.ModuleList(), num_features, FeatureLinear
         for _ in range(chosen.layers):
             convolution = type(self).convolution(width, chosen.hidden, chosen.self_loops)
@@ -162,6 +165,7 @@ class TunedGCN(TunedGNN):
 
     title = "tuned GCN"
     convolution = GraphConvolution
+    degree_hops = 1
 
 
 class TunedSAGE(TunedGNN):

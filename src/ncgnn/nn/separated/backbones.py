@@ -47,6 +47,10 @@ class Backbone(ABC):
     def layer(self, width: int, hidden: int) -> nn.Module:
         """One layer with its own weights, from ``width`` columns to ``hidden``."""
 
+    def reach(self, layers: int) -> int | None:
+        """How many hops of edges so many layers depend on, see :class:`ncgnn.nn.Model`."""
+        return None
+
     @abstractmethod
     def channels(
         self, inputs: GraphInputs, separation: Separation, num_groups: int
@@ -105,6 +109,10 @@ class LinearBackbone(Backbone):
     def layer(self, width: int, hidden: int) -> LinearLayer:
         """One weight matrix per operator."""
         return LinearLayer(width, hidden, self.operators.terms, self.operators.bias)
+
+    def reach(self, layers: int) -> int:
+        """One hop per layer, and one more where neighbors' degrees count."""
+        return layers * self.operators.hops + self.operators.degree_hops
 
     def channels(
         self, inputs: GraphInputs, separation: Separation, num_groups: int
@@ -178,6 +186,11 @@ class ConvBackbone(Backbone):
 
     def __init__(self, constructor: LayerConstructor, self_loops: bool) -> None:
         self.constructor, self.self_loops = constructor, self_loops
+
+    def reach(self, layers: int) -> int | None:
+        """One hop per layer of this package; what another layer normalizes by is not known."""
+        own = isinstance(self.constructor, type) and issubclass(self.constructor, EdgeLayer)
+        return layers if own else None
 
     def layer(self, width: int, hidden: int) -> nn.Module:
         """A layer from the constructor."""

@@ -269,10 +269,16 @@ class LinearOperators(ABC):
     Args:
         inputs: The graph.
         self_loops: Whether every node is its own neighbor too.
+
+    Attributes:
+        hops: How far away a layer's messages come from.
+        degree_hops: How much farther it looks for the degrees of those who send them.
     """
 
     bias: ClassVar[bool]
     terms: ClassVar[int] = 1
+    hops: ClassVar[int] = 1
+    degree_hops: ClassVar[int] = 0
     undirected: ClassVar[bool] = False
 
     def __init__(self, inputs: GraphInputs, self_loops: bool) -> None:
@@ -304,6 +310,7 @@ class GcnOperators(LinearOperators):
     """S = D^-½ A D^-½ of graph convolutional networks (https://arxiv.org/abs/1609.02907)."""
 
     bias = False
+    degree_hops = 1
 
     def _normalize(self, adjacency: ConstantSparse) -> Operators:
         return (gcn_normalize(adjacency, self_loops=False),)
@@ -347,6 +354,7 @@ class IdentityOperators(LinearOperators):
     """No neighbors at all."""
 
     bias = True
+    hops = 0
 
     def _normalize(self, adjacency: ConstantSparse) -> Operators:
         return (None,)

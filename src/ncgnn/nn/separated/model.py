@@ -148,6 +148,7 @@ class SeparatedGNN(Model):
         self.num_groups = len(chosen.dropout)
         self.activation = chosen.activation
         self.backbone = _backbone(backbone or type(self).layer, chosen.self_loops)
+        self.reach = self.backbone.reach(2)
         channels = 1 if self.separation == "none" else self.num_groups
         self.first = nn.ModuleList(
             self.backbone.layer(num_features, hidden) for _ in range(channels)

@@ -120,6 +120,7 @@ class SeparatedTunedGNN(Model):
         backbone = LinearBackbone(
             "undirected-mean" if self.has_own else "undirected-gcn", chosen.self_loops
         )
+        self.reach = backbone.reach(chosen.layers)
         self._layouts = Layouts(backbone, chosen.separation, self.num_groups)
 
     @property
