@@ -14,6 +14,7 @@ from .data import custom_split as custom_split
 from .data import generate as generate
 from .data import load as load
 from .data import make_split as make_split
+from .data import read_tables as read_tables
 from .data import save as save
 from .data import split_report as split_report
 from .errors import InputError as InputError

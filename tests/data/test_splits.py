@@ -253,7 +253,8 @@ def test_shares_that_sum_to_one_within_rounding():
 def test_an_unknown_family_lists_the_known_ones():
     with pytest.raises(UnknownNameError, match="did you mean stratified"):
         make_split([0, 1], "stratfied")
-    assert list(split_families()) == ["paper", "stratified", "published", "planetoid", "uniform"]
+    known = ["paper", "stratified", "published", "planetoid", "uniform", "time"]
+    assert list(split_families()) == known
 
 
 @given(total=st.integers(0, 10**6), parts=st.lists(st.integers(0, 20), min_size=1, max_size=6))

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from ncgnn._version import __version__
-from ncgnn.cli import data, experiments, runs, train
+from ncgnn.cli import data, experiments, runs, tables, train
 
 
 class OneLineGroup(TyperGroup):
@@ -59,6 +59,7 @@ for _command in (
     data.generate,
 ):
     app.command()(_command)
+app.command("import")(tables.import_tables)
 
 
 def _version(value: bool) -> None:

@@ -192,7 +192,8 @@ def split(
     """Make a split and report what it holds.
 
     Families: stratified (60/20/20 within every class), paper (a fixed count per class in train),
-    published (masks that ship with the graph), planetoid and uniform.
+    published (masks that ship with the graph), planetoid, uniform, and time (earlier nodes train,
+    later ones test).
     """
     out = None if out is None else free_path(out, force)
     loaded = ncgnn.load(graph, data_dir)

@@ -37,12 +37,12 @@ def _expand_home(path: Path) -> Path:
     return path.expanduser()
 
 
-_FAMILIES = ("stratified", "paper", "published", "planetoid", "uniform")
+_FAMILIES = ("stratified", "paper", "published", "planetoid", "uniform", "time")
 _METRICS = (
     *("accuracy", "macro_f1", "balanced_accuracy", "roc_auc", "average_precision"),
     "likelihood",
 )
-_GRAPH = "A name that 'ncgnn datasets' lists, or the path of an npz file"
+_GRAPH = "A name that 'ncgnn datasets' lists, a folder that 'ncgnn import' wrote, or an npz file"
 
 _complete_model = complete_from(_model_names)
 
@@ -67,7 +67,7 @@ OtherGraph = Annotated[
     ),
 ]
 Graphs = Annotated[
-    list[str] | None, _graph("Names that 'ncgnn datasets' lists, or paths of npz files.")
+    list[str] | None, _graph("Names that 'ncgnn datasets' lists, dataset folders, or npz files.")
 ]
 Run = Annotated[
     str, typer.Argument(metavar="RUN", help="Folder of a finished run, or its name under --runs.")
@@ -179,7 +179,7 @@ Train = Annotated[
     bool,
     typer.Option("--train/--no-train", help="Train what is missing, or only show what exists."),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Random seed.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print every epoch, and tracebacks of errors.")

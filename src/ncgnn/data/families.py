@@ -60,6 +60,8 @@ def make_split(
               per class, 500 validation and 1000 test nodes are drawn.
             * ``uniform``: the shipped split, whatever the seed; where there is none, ``fractions``
               are drawn without regard to class.
+            * ``time``: the earliest 60 % of the nodes train, the latest 20 % test, where the graph
+              was imported with a time column; whatever the seed.
         seed: Which of the family's splits; not negative.
         num_classes: Number of classes, where the labels alone do not tell.
         shipped: Splits that came with the graph, under the keys of ``SHIPPED_SPLITS``; a graph
@@ -328,6 +330,16 @@ def _make_published(request: SplitRequest) -> Parts:
     )
 
 
+def _make_time(request: SplitRequest) -> Parts:
+    """The earliest nodes to train on and the latest to test, by the time column of a table."""
+    if shipped := request.find_shipped("time"):
+        return shipped
+    raise InputError(
+        "this graph knows no time; import its tables with a time column, or choose family "
+        "'stratified', 'paper' or 'uniform', which can be drawn on any graph."
+    )
+
+
 def _first_of_each_class(
     request: SplitRequest, per_class: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -367,4 +379,5 @@ FAMILIES: dict[str, Family] = {
     "published": Family(_make_published, "the masks that the graph's authors publish"),
     "planetoid": Family(_make_planetoid, "20 per class to train on, 500 validation, 1000 test"),
     "uniform": Family(_make_uniform, "60/20/20 without regard to class", takes_fractions=True),
+    "time": Family(_make_time, "the earliest 60 % to train on, the latest 20 % to test"),
 }

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncgnn._io import sha256_of_file
-from ncgnn.data.catalog import LOADERS, check_dataset, find_dataset
+from ncgnn.data.catalog import LOADERS, check_dataset, find_dataset, list_datasets
 from ncgnn.data.download import download as download_file
 from ncgnn.data.npz import read_npz, write_npz
 from ncgnn.data.sources import find_parser
+from ncgnn.data.tables import is_folder, read_folder, write_folder
 from ncgnn.errors import DataMismatchError, DataNotFoundError, InputError, UnknownNameError
 from ncgnn.graph import Graph, as_graph
 
@@ -31,7 +32,7 @@ def load(
     download: bool = True,
     raw_features: bool = False,
 ) -> Graph:
-    """Load a dataset by name, or a graph from an npz file.
+    """Load a dataset by name, or a graph from an npz file or a dataset folder.
 
     ``NAME.npz`` is looked for in ``data_dir``, in the folder that the environment variable
     ``NCGNN_DATA`` names, and in the cache. Failing that, the authors' files are taken from
@@ -40,7 +41,8 @@ def load(
     which ships with scikit-learn, is made on the spot, whatever the folders hold.
 
     Args:
-        name: A name that ``ncgnn datasets`` lists, or the path of an npz file.
+        name: A name that ``ncgnn datasets`` lists, or the path of an npz file or of a folder that
+            ``ncgnn import`` wrote.
         data_dir: Folder with data files; it must exist.
         download: Whether a missing dataset may be downloaded.
         raw_features: Keep the counts that the files of the two Coauthor graphs hold; by default
@@ -53,8 +55,10 @@ def load(
         InputError: The file is malformed.
     """
     path = Path(name).expanduser()
-    if path.suffix == ".npz" or len(path.parts) > 1 or path.is_file():
+    if path.suffix == ".npz" or len(path.parts) > 1 or path.is_file() or str(name).endswith("/"):
         return _load_file(path)
+    if is_folder(path) and str(name) not in {entry.name for entry in list_datasets()}:
+        return read_folder(path)
     entry = _find_entry(str(name))
     stored = find_stored(entry.name, data_dir)
     if not entry.files:
@@ -69,16 +73,22 @@ def load(
     return _binarize(graph) if entry.binary_features and not raw_features else graph
 
 
-def save(graph: GraphLike, path: str | Path) -> Path:
-    """Write a graph as an npz file that :func:`load` reads; it appears whole or not at all.
+def save(graph: GraphLike, path: str | Path, *, force: bool = False) -> Path:
+    """Write a graph for :func:`load`; it appears whole or not at all.
 
     Args:
         graph: Anything that :func:`ncgnn.graph.as_graph` takes.
-        path: A name that ends in ``.npz``; an existing file is replaced.
+        path: A name that ends in ``.npz``, where an existing file is replaced; or a folder, which
+            also keeps how tables were encoded, so that rows that come later can be added.
+        force: Whether an existing dataset folder may be replaced.
     """
     path = Path(path).expanduser()
-    if path.suffix != ".npz" or path.is_dir():
-        raise InputError(f"{path} is no name for an npz file; choose one that ends in .npz.")
+    if path.suffix != ".npz":
+        if path.suffix[1:].isalpha() and not is_folder(path):  # the name of some other file
+            raise InputError(f"{path} is no name for a graph; end it in .npz, or name a folder.")
+        return write_folder(as_graph(graph, require_labels=False), path, force=force)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; choose the name of a file that ends in .npz.")
     write_npz(path, as_graph(graph))
     return path
 
@@ -103,14 +113,17 @@ def cache_dir() -> Path:
 
 
 def _load_file(path: Path) -> Graph:
+    if is_folder(path):
+        return read_folder(path)
     if path.is_dir():
-        raise InputError(f"{path} is a folder; give the path of an npz file in it.")
+        raise InputError(f"{path} is a folder without a dataset; 'ncgnn import' makes one.")
     if not path.is_file():
         raise InputError(f"there is no file {path}; give the path of an npz file or a known name.")
     if path.suffix != ".npz":
         raise InputError(
-            f"{path} does not end in .npz; only npz files are read, and ncgnn.save(graph, …) "
-            "writes one from a PyG Data, a NetworkX graph, a scipy matrix or an edge index."
+            f"{path} does not end in .npz; 'ncgnn import' makes a dataset of tables, and "
+            "ncgnn.save(graph, …) writes a PyG Data, a NetworkX graph, a scipy matrix or an edge "
+            "index."
         )
     return read_npz(path)
 

@@ -41,6 +41,7 @@ SHIPPED_SPLITS: dict[str, tuple[str, str, str]] = {
     "published": ("train_masks", "val_masks", "test_masks"),
     "planetoid": ("planetoid_train", "planetoid_val", "planetoid_test"),
     "uniform": ("uniform_train", "uniform_val", "uniform_test"),
+    "time": ("time_train", "time_val", "time_test"),
 }
 _SPLIT_KEYS = tuple(key for keys in SHIPPED_SPLITS.values() for key in keys)
 _TEXTS = ("class_names", "feature_names")

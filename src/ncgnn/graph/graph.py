@@ -45,7 +45,7 @@ from ncgnn.graph.edges import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Unpack
 
     from numpy.typing import ArrayLike, NDArray
@@ -60,8 +60,9 @@ GraphLike: TypeAlias = "Graph | Any"
 class GraphSource(Protocol):
     """The tables that a graph was made of, which know how to read more of the same kind."""
 
-    def extend(self, graph: Graph, nodes: Any, edges: Any = None, **options: Any) -> Graph:
-        """What :meth:`Graph.extend` gives."""
+    @property
+    def extend(self) -> Callable[..., Graph]:
+        """Called with a graph, nodes, edges and options, what :meth:`Graph.extend` gives."""
         ...
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from ncgnn.data import canonical_name, split_families
+from ncgnn.data import canonical_name, is_folder, list_datasets, split_families
 from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
 from ncgnn.nn import (
     FeatureScaling,
@@ -56,7 +56,7 @@ class DataConfig(Options):
     """Which graph, and how it is split."""
 
     dataset: str
-    """A name that ``ncgnn datasets`` lists, or the path of an npz file."""
+    """A name that ``ncgnn datasets`` lists, or the path of an npz file or dataset folder."""
     split: str = "stratified"
     """Split family."""
     scaling: FeatureScaling = "raw"
@@ -273,18 +273,19 @@ def find_option(key: str) -> tuple[str, str]:
 
 
 def locate_dataset(dataset: str, beside: Path | None = None) -> str:
-    """A dataset as the catalog calls it, or the absolute path of a file.
+    """A dataset as the catalog calls it, or the absolute path of a file or dataset folder.
 
-    A file is looked for in ``beside`` and then in this folder. A run can then be used from any
-    folder, two files of one name are two graphs, and one dataset has one name.
+    A file or folder is looked for in ``beside`` and then in this folder. A run can then be used
+    from any folder, two files of one name are two graphs, and one dataset has one name.
     """
-    if not dataset.endswith(".npz"):
-        return canonical_name(dataset)
+    known = {entry.name for entry in list_datasets()}
+    if dataset in known:
+        return dataset
     for folder in (Path.cwd(),) if beside is None else (beside, Path.cwd()):
         path = folder / Path(dataset).expanduser()
-        if path.is_file():
+        if is_folder(path) or (dataset.endswith(".npz") and path.is_file()):
             return str(path.resolve())
-    return dataset
+    return dataset if dataset.endswith(".npz") else canonical_name(dataset)
 
 
 def _merge(base: Tree, over: Tree) -> Tree:

@@ -1,0 +1,28 @@
+"""People's own tables: a file or data frame of nodes, one of edges, and what becomes of them."""
+
+from ncgnn.data.tables.folder import (
+    check_free,
+    is_folder,
+    read_folder,
+    read_manifest,
+    write_folder,
+)
+from ncgnn.data.tables.reading import read_table
+from ncgnn.data.tables.schema import KINDS, MEANING, Schema, read_schema
+from ncgnn.data.tables.tables import TableReport, Tables, read_tables
+
+__all__ = [
+    "KINDS",
+    "MEANING",
+    "Schema",
+    "TableReport",
+    "Tables",
+    "check_free",
+    "is_folder",
+    "read_folder",
+    "read_manifest",
+    "read_schema",
+    "read_table",
+    "read_tables",
+    "write_folder",
+]

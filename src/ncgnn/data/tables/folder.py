@@ -1,0 +1,309 @@
+"""A dataset as a folder: plain arrays that are mapped into memory, texts, and checksums.
+
+======================  ======================================================================
+``dataset.json``        name, classes, origin, counts and the checksums of all other files;
+                        written last
+``schema.toml``         what the columns of tables mean; edit it and import again
+``tables.json``         schema and encoders, for rows that come later
+``*.npy``               edges, labels, features, ids, splits and the arrays of the encoders
+======================  ======================================================================
+
+A graph without tables has no schema and no encoders. Nothing is pickled, and nothing of a folder
+is seen before all of it is written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
+
+import numpy as np
+
+from ncgnn._io import make_durable, sha256_of_file
+from ncgnn.data.npz import errors_in, reading
+from ncgnn.data.tables.encoding import Features
+from ncgnn.data.tables.links import LinkReport
+from ncgnn.data.tables.schema import Column, parse_schema
+from ncgnn.data.tables.tables import TableReport, Tables
+from ncgnn.errors import InputError
+from ncgnn.graph import Graph, check_csr
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+#: Format of the folder.
+FORMAT = 1
+MANIFEST, TABLES, SCHEMA = "dataset.json", "tables.json", "schema.toml"
+_AGAIN = "import the tables again, or get a fresh copy of the folder"
+# Larger folders are checked by the sizes of their files only: reading them all would take minutes.
+_MOST_CHECKED = 4 << 30
+_EDGE_ARRAYS = ("edge_weights", "edge_directions")
+
+
+def is_folder(path: Path | str) -> bool:
+    """Whether there is a dataset folder at a path."""
+    return (Path(path).expanduser() / MANIFEST).is_file()
+
+
+def write_folder(graph: Graph, path: Path | str, *, force: bool = False) -> Path:
+    """Write a graph as a dataset folder, which appears whole or not at all.
+
+    Args:
+        graph: The graph; if it was made of tables, their schema and encoders come along.
+        path: A folder that does not exist or is empty.
+        force: Whether another dataset folder may be replaced.
+    """
+    path = Path(path).expanduser()
+    check_free(path, force=force)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    build = path.with_name(f".{path.name}.{uuid4().hex}.part")
+    try:
+        build.mkdir()
+        _fill(graph, build)
+        _swap(build, path)
+    finally:
+        shutil.rmtree(build, ignore_errors=True)
+    return path
+
+
+def check_free(path: Path, *, force: bool = False) -> None:
+    """Refuse a place where something else is.
+
+    Raises:
+        InputError: There is a file, a folder with other things, or a dataset without ``force``.
+    """
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise InputError(f"{path} is a file; name a folder for the dataset.")
+    if is_folder(path):
+        if not force:
+            raise InputError(f"{path} holds a dataset already; say --force to replace it.")
+    elif any(path.iterdir()):
+        raise InputError(f"{path} holds other files; name a new folder for the dataset.")
+
+
+def _fill(graph: Graph, folder: Path) -> None:
+    arrays = _arrays_of(graph)
+    tables = graph.source if isinstance(graph.source, Tables) else None
+    if tables is not None:
+        said, found = tables.features.state()
+        arrays |= {f"encoder.{name}": array for name, array in found.items()}
+        tree = {
+            "format": FORMAT,
+            "schema": tables.schema.model_dump(mode="json", exclude_none=True),
+            "encoding": tables.encoding,
+            "report": _report_tree(tables.report),
+            **said,
+        }
+        (folder / TABLES).write_text(json.dumps(tree, ensure_ascii=False), encoding="utf-8")
+        (folder / SCHEMA).write_text(tables.schema.to_toml(), encoding="utf-8")
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
+    files = sorted(one for one in folder.iterdir() if one.name != SCHEMA)
+    make_durable(files)
+    manifest = {
+        "format": FORMAT,
+        "name": graph.name,
+        "origin": graph.origin,
+        "nodes": graph.num_nodes,
+        "entries": graph.num_entries,
+        "num_classes": graph.num_classes,
+        "class_names": graph.class_names,
+        "feature_shape": None if graph.features is None else list(graph.features.shape),
+        "directed": graph.has_direction,
+        "merged_duplicates": graph.merged_duplicates,
+        "fingerprint": graph.fingerprint,
+        "files": {
+            one.name: {"bytes": one.stat().st_size, "sha256": sha256_of_file(one)} for one in files
+        },
+    }
+    text = json.dumps(manifest, ensure_ascii=False, indent=1)
+    (folder / MANIFEST).write_text(text, encoding="utf-8")
+    make_durable([folder / MANIFEST])
+
+
+def _arrays_of(graph: Graph) -> dict[str, NDArray[Any]]:
+    arrays: dict[str, NDArray[Any]] = {
+        "indptr": graph.indptr,
+        "indices": graph.indices,
+        "labels": graph.labels,
+    }
+    arrays |= {f"split.{key}": part for key, part in graph.shipped_splits.items()}
+    for key in _EDGE_ARRAYS:
+        if getattr(graph, key) is not None:
+            arrays[key] = getattr(graph, key)
+    if graph.node_ids is not None:
+        arrays["node_ids"] = graph.node_ids
+    if graph.feature_names is not None:
+        text = "\n".join(name.replace("\n", " ") for name in graph.feature_names).encode()
+        arrays["feature_names"] = np.frombuffer(text, dtype=np.uint8)
+    features = graph.features
+    if isinstance(features, np.ndarray):
+        arrays["features"] = features
+    elif features is not None:
+        for part in ("data", "indices", "indptr"):
+            arrays[f"features.{part}"] = getattr(features, part)
+    return arrays
+
+
+def _swap(build: Path, path: Path) -> None:
+    """Put a folder in place of another; what was there is gone only when the new one is there."""
+    old = None
+    if path.exists():
+        old = path.with_name(f".{path.name}.{uuid4().hex}.old")
+        path.rename(old)
+    try:
+        build.rename(path)
+    except OSError:
+        if old is not None:
+            old.rename(path)
+        raise
+    if old is not None:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def read_manifest(path: Path | str) -> dict[str, Any]:
+    """What ``dataset.json`` says.
+
+    Raises:
+        InputError: The file is damaged or of another format.
+    """
+    file = Path(path).expanduser() / MANIFEST
+    return _read_json(file)
+
+
+def read_folder(path: Path | str) -> Graph:
+    """Read a dataset folder; arrays stay on the disk until they are used.
+
+    Raises:
+        InputError: A file is missing, damaged, or does not fit the others.
+    """
+    path = Path(path).expanduser()
+    manifest = read_manifest(path)
+    _check_files(path, manifest)
+    with errors_in(path):
+        graph = _graph_of(path, manifest)
+    graph.__dict__["fingerprint"] = str(manifest["fingerprint"])
+    return graph
+
+
+def _check_files(path: Path, manifest: Mapping[str, Any]) -> None:
+    stated: Any = manifest.get("files")
+    if not isinstance(stated, dict):
+        raise InputError(f"{path / MANIFEST}: field files is missing; {_AGAIN}.")
+    files = cast("dict[str, dict[str, Any]]", stated)
+    total = sum(int(one["bytes"]) for one in files.values())
+    for name, one in files.items():
+        file = path / name
+        if os.sep in name or not file.is_file():
+            raise InputError(f"{file} is missing; {_AGAIN}.")
+        same = file.stat().st_size == one["bytes"]
+        if same and total <= _MOST_CHECKED:
+            same = sha256_of_file(file) == one["sha256"]
+        if not same:
+            raise InputError(f"{file} has changed since it was written; {_AGAIN}.")
+
+
+def _graph_of(path: Path, manifest: Mapping[str, Any]) -> Graph:
+    names: set[str] = {name[:-4] for name in manifest["files"] if name.endswith(".npy")}
+    arrays = {name: _map(path / f"{name}.npy") for name in names}
+    check_csr(arrays["indptr"], arrays["indices"])
+    features: Any = arrays.get("features")
+    if "features.data" in arrays:
+        from scipy.sparse import csr_array
+
+        parts = [arrays[f"features.{part}"] for part in ("data", "indices", "indptr")]
+        shape = tuple(manifest["feature_shape"])
+        check_csr(parts[2], parts[1], shape[1], "features.")
+        features = csr_array((parts[0], parts[1], parts[2]), shape=shape)
+    feature_names = None
+    if "feature_names" in arrays:
+        feature_names = tuple(arrays["feature_names"].tobytes().decode().split("\n"))
+    class_names = manifest["class_names"]
+    return Graph(
+        indptr=arrays["indptr"],
+        indices=arrays["indices"],
+        labels=arrays["labels"],
+        num_classes=int(manifest["num_classes"]),
+        features=features,
+        node_ids=arrays.get("node_ids"),
+        class_names=None if class_names is None else tuple(class_names),
+        feature_names=feature_names,
+        edge_weights=arrays.get("edge_weights"),
+        edge_directions=arrays.get("edge_directions"),
+        name=path.resolve().name,
+        origin=str(manifest["origin"]),
+        shipped_splits={
+            name.partition(".")[2]: array
+            for name, array in arrays.items()
+            if name.startswith("split.")
+        },
+        merged_duplicates=int(manifest["merged_duplicates"]),
+        source=_tables_of(path, manifest, arrays),
+    )
+
+
+def _tables_of(
+    path: Path, manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> Tables | None:
+    if TABLES not in manifest["files"]:
+        return None
+    tree = _read_json(path / TABLES)
+    own = {
+        name.partition(".")[2]: array
+        for name, array in arrays.items()
+        if name.startswith("encoder.")
+    }
+    try:
+        features = Features.restore(tree, own)
+        report = _restore_report(tree["report"])
+        encoding = str(tree["encoding"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path / TABLES}: it does not hold encoders ({error}); {_AGAIN}."
+        ) from None
+    return Tables(parse_schema(tree["schema"], str(path / TABLES)), features, encoding, report)
+
+
+def _map(path: Path) -> NDArray[Any]:
+    """An array that stays on the disk until it is used."""
+    with reading(path, "array"):
+        if path.stat().st_size and np.load(path, mmap_mode="r", allow_pickle=False).size:
+            return np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
+        return np.load(path, allow_pickle=False)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); {_AGAIN}.") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: does not hold a JSON object; {_AGAIN}.")
+    found = cast("dict[str, Any]", value)
+    if (number := found.get("format")) != FORMAT:
+        raise InputError(f"{path}: format must be {FORMAT}; got {number!r}.")
+    return found
+
+
+def _report_tree(report: TableReport) -> dict[str, Any]:
+    tree = asdict(report)
+    del tree["unseen"]  # nothing is new to an encoder that was just fitted
+    return tree
+
+
+def _restore_report(tree: Mapping[str, Any]) -> TableReport:
+    known = {one.name for one in fields(TableReport)} - {"unseen"}
+    given = {key: value for key, value in tree.items() if key in known}
+    given["columns"] = tuple(Column(**one) for one in given["columns"])
+    given["links"] = LinkReport(**given["links"])
+    given["notes"] = tuple(given["notes"])
+    return TableReport(**given)
