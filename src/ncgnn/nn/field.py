@@ -38,11 +38,12 @@ def receptive_field(graph: Graph, nodes: NDArray[Any], model: Model) -> Receptiv
     Args:
         graph: The whole graph.
         nodes: The wanted nodes.
-        model: Its :attr:`~ncgnn.nn.Model.reach` and ``edges`` say how far and where it looks.
+        model: Its :attr:`~ncgnn.nn.Model.reach` says how far it looks. Edges are followed both
+            ways, because options may decide which of them it sees.
     """
     if model.reach is None:
         return _whole(graph, nodes)
-    return nodes_around(graph, nodes, model.reach, outgoing=model.edges == "both")
+    return nodes_around(graph, nodes, model.reach, outgoing=model.edges != "none")
 
 
 def nodes_around(
