@@ -286,8 +286,11 @@ def _load_beside(
 
 def _describe_extension(graph: Graph | None) -> dict[str, Any]:
     """What the tables of new nodes held that the first ones did not, where it is known."""
-    found = getattr(graph, "extension", None)
-    return {} if found is None else {"extension": found.summary()}
+    report = getattr(graph.source if graph is not None else None, "report", None)
+    if graph is None or report is None or not graph.num_added:
+        return {}
+    unseen = {name: found.rows for name, found in report.unseen.items() if found.rows}
+    return {"unseen": unseen, "known_rows": report.known, "other_labels": dict(report.other_labels)}
 
 
 def _summary_lines(said: dict[str, Any]) -> list[str]:
@@ -297,8 +300,13 @@ def _summary_lines(said: dict[str, Any]) -> list[str]:
         lines[0] += f", mean probability {said['mean_probability']:.3f}"
         kinds = [f"{count:,} {kind}" for kind, count in said["kinds"].items() if count]
         lines.append(f"kinds: {', '.join(kinds) or 'none known'}")
-    for name, value in said.get("extension", {}).items():
-        lines.append(f"{name.replace('_', ' ')}: {value}")
+    if unseen := said.get("unseen"):
+        counts = [f"{rows:,} in {column}" for column, rows in unseen.items()]
+        lines.append(f"rows with values or words that training did not know: {', '.join(counts)}")
+    if said.get("known_rows"):
+        lines.append(f"{said['known_rows']:,} rows left out: the graph has these nodes already")
+    if other := said.get("other_labels"):
+        lines.append(f"labels that are no class of training: {', '.join(list(other)[:5])}")
     return [*lines, f"written: {said['path']}"]
 
 
