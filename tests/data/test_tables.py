@@ -358,3 +358,24 @@ def test_an_encoding_can_be_given(tmp_path):
     assert read_tables(path, encoding="latin-1").ids.tolist() == ["caf\xe9", "b"]
     with pytest.raises(InputError, match="encoding must be"):
         read_tables(path, encoding="nonsense")
+
+
+def test_queries_and_files_of_duckdb(tmp_path):
+    pytest.importorskip("duckdb")
+    rows = [{"id": f"n{i}", "v": i % 3 + 0.5, "y": "ab"[i % 2]} for i in range(6)]
+    (tmp_path / "nodes.json").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "edges.csv").write_text("s,t\nn0,n1\nn1,n2\nn9,n0\n")
+    query = f"SELECT s, t FROM '{tmp_path / 'edges.csv'}' WHERE s <> 'n9'"
+    graph = read_tables(tmp_path / "nodes.json", query, label="y")
+    assert (graph.num_nodes, graph.num_edges) == (6, 2)
+    assert graph.class_names == ("a", "b")
+    with pytest.raises(InputError, match="the edges query failed"):
+        read_tables(tmp_path / "nodes.json", "SELECT nothing FROM nowhere")
+
+
+def test_a_query_without_duckdb_says_what_to_install(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(InputError, match=r"pip install 'ncgnn\[duckdb\]'"):
+        read_tables("SELECT 1 AS id")

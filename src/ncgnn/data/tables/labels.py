@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ncgnn.data.tables.reading import shorten
 from ncgnn.data.tables.schema import parse_dates
 from ncgnn.errors import InputError
 
@@ -86,7 +87,8 @@ def read_split(
         word = (text or "").strip().lower()
         if word and word not in part:
             raise InputError(
-                f"{table.at(row, column)}: {text!r} is no part of a split; write train, val, test, "
+                f"{table.at(row, column)}: {shorten(str(text))!r} is no part of a split; write "
+                "train, val, test, "
                 "or nothing."
             )
         if word:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from ncgnn.data.tables.reading import shorten
 from ncgnn.data.tables.schema import is_text_type, parse_floats
 from ncgnn.errors import InputError
 
@@ -108,7 +109,8 @@ def read_ids(table: SourceTable, column: str, option: str, texts: bool | None = 
             if not str(value).strip().lstrip("-").isdecimal() or abs(int(value)) >= 2**63
         )
         raise InputError(
-            f"{table.at(wrong[0], column)}: {wrong[1]!r} is not a whole number, as the ids of the "
+            f"{table.at(wrong[0], column)}: {shorten(str(wrong[1]))!r} is not a whole number, "
+            "as the ids of the "
             "nodes are."
         ) from None
 
@@ -127,7 +129,7 @@ def choose_ends(table: SourceTable, source: str | None, target: str | None) -> t
             if not left:
                 raise InputError(
                     f"{table.where}: edges need two columns, source and target; its columns are "
-                    f"{', '.join(table.columns)}."
+                    f"{shorten(', '.join(table.columns), 200)}."
                 )
             chosen[place] = left.pop(0)
     return str(chosen[0]), str(chosen[1])
@@ -222,7 +224,7 @@ def _weigh(
     if unknown:
         raise InputError(
             f"{table.where}: no edge is of kind '{unknown[0]}'; there are "
-            f"{', '.join(report.kinds)}."
+            f"{shorten(', '.join(report.kinds), 200)}."
         )
     factors = np.array([columns.kinds.get(name, 0.0) for name in names])
     report.other_kinds = int((kept & (factors == 0)).sum())

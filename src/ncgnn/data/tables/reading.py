@@ -56,14 +56,14 @@ class SourceTable:
 
     def at(self, row: int, column: str) -> str:
         """A place in words, for the beginning of an error."""
-        return f"{self.where}, row {row + self.first_row}, column {column}"
+        return f"{self.where}, row {row + self.first_row}, column {shorten(column, 60)}"
 
     def column(self, name: str, option: str) -> Any:
         """A column as one Arrow array; the error says which option named it."""
         if name not in self.columns:
             raise InputError(
                 f"{self.where}: there is no column '{name}' ({option}); its columns are "
-                f"{', '.join(self.columns)}."
+                f"{shorten(', '.join(self.columns), 200)}."
             )
         column = self.table.column(name)
         import pyarrow as pa
@@ -160,7 +160,7 @@ def _read_text(path: Path, kind: str, encoding: str) -> SourceTable:
         if not problems:
             problems.append(
                 f"{path}, row {row.number}: it has {row.actual_columns} fields, and the header "
-                f"{row.expected_columns}: {_shorten(row.text)}; correct the row, or put quotes "
+                f"{row.expected_columns}: {shorten(row.text)}; correct the row, or put quotes "
                 f"around fields that hold {delimiter!r}."
             )
         return "error"
@@ -181,7 +181,7 @@ def _read_text(path: Path, kind: str, encoding: str) -> SourceTable:
     except pa.ArrowException as error:
         if problems:
             raise InputError(problems[0]) from None
-        raise InputError(f"{path} is not a readable table ({_shorten(str(error))}).") from None
+        raise InputError(f"{path} is not a readable table ({shorten(str(error))}).") from None
     return SourceTable(table, str(path), first_row=2, notes=tuple(notes))
 
 
@@ -206,7 +206,7 @@ def _decode(path: Path, encoding: str) -> str:
         row = content.count(b"\n", 0, start) + 1
         raise InputError(
             f"{path}, row {row}: it is not {encoding} text "
-            f"({_shorten(str(content[max(0, start - 12) : start + 12]))}); save the table as "
+            f"({shorten(str(content[max(0, start - 12) : start + 12]))}); save the table as "
             "UTF-8, or say which encoding it has, such as encoding=latin-1."
         ) from None
     if "\0" in text:
@@ -267,7 +267,7 @@ def _table_of(source: Any, what: str) -> Any:
             return source.to_arrow_table()
     except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"the {what} cannot be read as a table ({_shorten(str(error))}); every column must "
+            f"the {what} cannot be read as a table ({shorten(str(error))}); every column must "
             "hold values of one type."
         ) from None
     raise InputError(
@@ -291,7 +291,7 @@ def _query(query: str, what: str) -> Any:
                 raise InputError(f"the {what} query gives no table; end it with a SELECT.")
             return relation.to_arrow_table()
     except duckdb.Error as error:
-        raise InputError(f"the {what} query failed: {_shorten(str(error), 300)}") from None
+        raise InputError(f"the {what} query failed: {shorten(str(error), 300)}") from None
 
 
 def _from(place: str) -> str:
@@ -306,6 +306,7 @@ def _check_columns(found: SourceTable) -> None:
         )
 
 
-def _shorten(text: str, most: int = 120) -> str:
+def shorten(text: str, most: int = 120) -> str:
+    """A text on one line that a message can hold."""
     text = " ".join(text.split())
     return text if len(text) <= most else f"{text[: most - 1]}…"

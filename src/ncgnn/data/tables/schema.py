@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import numpy as np
 from pydantic import Field, ValidationError
 
+from ncgnn.data.tables.reading import shorten
 from ncgnn.errors import InputError, UnknownNameError
 from ncgnn.options import Options
 
@@ -176,7 +177,7 @@ def describe_columns(table: SourceTable, given: Mapping[str, str], skip: set[str
         if name not in table.columns:
             raise InputError(
                 f"{table.where}: there is no column '{name}' (column kinds); its columns are "
-                f"{', '.join(table.columns)}."
+                f"{shorten(', '.join(table.columns), 200)}."
             )
         if kind not in KINDS:
             raise UnknownNameError("kind of column", kind, list(KINDS))
@@ -233,7 +234,8 @@ def _guess_text(table: SourceTable, name: str, known: Any, different: int) -> tu
         if share >= _MOSTLY:
             wrong = plain[fits.index(False)]
             raise InputError(
-                f"{table.at(find_text(table, name, wrong), name)}: {wrong!r} is not {what}, as "
+                f"{table.at(find_text(table, name, wrong), name)}: {shorten(wrong)!r} is not "
+                f"{what}, as "
                 f"{sum(fits):,} of {len(plain):,} values are; correct it, or say what the column "
                 f"is, such as {name}=category or {name}=ignore."
             )
@@ -307,7 +309,8 @@ def parse_floats(table: SourceTable, name: str, column: Any) -> NDArray[np.float
         if text and text.lower() not in _MISSING:
             if not _NUMBER.fullmatch(text):
                 raise InputError(
-                    f"{table.at(row, name)}: {value!r} is not a number; correct it, or leave it "
+                    f"{table.at(row, name)}: {shorten(str(value))!r} is not a number; correct "
+                    "it, or leave it "
                     "empty."
                 )
             result[row] = float(text)
@@ -335,7 +338,8 @@ def parse_dates(table: SourceTable, name: str, column: Any) -> NDArray[np.float6
             result[row] = _parse_date(text)
         except ValueError:
             raise InputError(
-                f"{table.at(row, name)}: {value!r} is not a date; write it as 2024-05-31, with a "
+                f"{table.at(row, name)}: {shorten(str(value))!r} is not a date; write it as "
+                "2024-05-31, with a "
                 "time after it if there is one."
             ) from None
     return result

@@ -20,7 +20,7 @@ from ncgnn.data.tables.links import (
     read_ids,
     read_links,
 )
-from ncgnn.data.tables.reading import SourceTable, read_table
+from ncgnn.data.tables.reading import SourceTable, read_table, shorten
 from ncgnn.data.tables.schema import (
     Column,
     EdgeColumns,
@@ -483,7 +483,7 @@ def _unknown_ends(
         for name, numbers in zip((columns.source, columns.target), found, strict=True):
             if numbers[row] < 0:
                 value = str(table.column(name, "edges")[row].as_py())
-                if value not in lost:
+                if (value := shorten(value, 60)) not in lost:
                     lost.append(value)
         if len(lost) >= 5:
             break
@@ -517,7 +517,8 @@ def _check_unique(table: SourceTable, column: str, values: Any) -> None:
     for row, value in enumerate(values.to_pylist()):
         if value in first:
             raise InputError(
-                f"{table.at(row, column)}: '{value}' is in row {first[value] + table.first_row} "
+                f"{table.at(row, column)}: '{shorten(str(value), 60)}' is in row {first[value] "
+                "+ table.first_row} "
                 "already; every node needs an id of its own."
             )
         first[value] = row
