@@ -516,9 +516,9 @@ def _check_unique(table: SourceTable, column: str, values: Any) -> None:
     first: dict[Any, int] = {}
     for row, value in enumerate(values.to_pylist()):
         if value in first:
+            name = shorten(str(value), 60)
             raise InputError(
-                f"{table.at(row, column)}: '{shorten(str(value), 60)}' is in row {first[value] "
-                "+ table.first_row} "
+                f"{table.at(row, column)}: '{name}' is in row {first[value] + table.first_row} "
                 "already; every node needs an id of its own."
             )
         first[value] = row
