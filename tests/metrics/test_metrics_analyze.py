@@ -45,6 +45,8 @@ def test_the_summary_holds_what_the_single_functions_say(case):
         "nh_closed": mean(metrics.node_homophily(graph, neighborhood="closed")),
         "nc_1": mean(metrics.neighborhood_confusion(graph)),
         "nc_2": mean(metrics.neighborhood_confusion(graph, hops=2)),
+        "relative_nc_1": mean(metrics.relative_confusion(graph)),
+        "relative_nc_2": mean(metrics.relative_confusion(graph, hops=2)),
         "entropy_1": mean(metrics.neighborhood_entropy(graph)),
         "entropy_2": mean(metrics.neighborhood_entropy(graph, hops=2)),
         "edge_homophily": metrics.edge_homophily(graph),
@@ -68,7 +70,7 @@ def test_the_summary_holds_what_the_single_functions_say(case):
 def test_the_summary_describes_the_graph():
     case = Case(4, [(0, 1), (1, 0), (2, 2)], [0, 1, 1, -1], 3)
     summary = strict(metrics.analyze(case.graph(name="four", features=np.eye(4), origin="here")))
-    described = {key: value for key, value in summary.items() if not isinstance(value, dict)}
+    described = {k: value for k, value in summary.items() if not isinstance(value, dict | list)}
     assert described == {
         "name": "four",
         "nodes": 4,
@@ -99,7 +101,7 @@ def test_hops_and_threshold_are_the_callers():
     assert found.hops == (3,)
     confusion = metrics.neighborhood_confusion(case.graph(), hops=3)
     assert np.array_equal(found.per_node["nc_3"], confusion)
-    assert set(found.per_node) == {"nh_open", "nh_closed", "nc_3", "entropy_3"}
+    assert set(found.per_node) == {"nh_open", "nh_closed", "nc_3", "relative_nc_3", "entropy_3"}
     assert found.high_share == {3: pytest.approx(np.mean(confusion > 0.3))}
     assert strict(found)["high_share"] == {"nc_3": pytest.approx(np.mean(confusion > 0.3))}
 
@@ -107,6 +109,38 @@ def test_hops_and_threshold_are_the_callers():
 def test_commonest_class_of_closed_neighborhoods():
     case = Case(6, [(1, 0), (2, 0), (3, 0), (0, 5)], [0, 1, 1, 2, -1, -1], 3)
     assert metrics.analyze(case.graph()).commonest.tolist() == [1, 1, 1, 2, -1, 0]
+
+
+def test_an_analysis_names_what_stands_out():
+    """Node a is of class x among three of y; d is between two classes; f is alone."""
+    edges = [(1, 0), (2, 0), (3, 0), (0, 3), (1, 3), (0, 4), (1, 4)]
+    graph = Case(7, edges, [0, 1, 1, 1, -1, 0, 1], 2).graph(
+        node_ids=list("abcdefg"), class_names=["x", "y"]
+    )
+    found = metrics.analyze(graph)
+    assert found.kinds.tolist() == metrics.node_kinds(graph).tolist()
+    assert [one.node for one in found.contrary] == [0]
+    assert [one.node for one in found.mixed] == [3, 4]
+    assert found.neighbors() == ["y 3", "", "", "x 1, y 1", "x 1, y 1", "", ""]
+    assert found.neighbors(most=1)[3] == "x 1, 1 more"
+    summary = strict(found)
+    assert summary["kinds"] == {"clear": 0, "mixed": 2, "contrary": 1, "alone": 4}
+    assert summary["contrary"][0]["id"] == "a"
+    assert summary["contrary"][0]["label"] == "x"
+    assert summary["contrary"][0]["neighbors"] == {"y": 3}
+    assert [one["label"] for one in summary["mixed"]] == ["y", None]
+    assert summary["mixed"][1]["usual"] is None
+    unknown = metrics.analyze(graph, [-1, 1, 1, 1, -1, 0, 1])
+    assert unknown.kind_counts()["unknown"] == 2
+
+
+def test_an_analysis_says_how_many_nodes_can_reach_the_threshold():
+    """With nine classes an NC above one half needs four nodes; only the center of the star has."""
+    star = Case(4, [(1, 0), (2, 0), (3, 0), (0, 1), (0, 2), (0, 3)], [0, 1, 2, 3], 9)
+    found = metrics.analyze(star.graph(), hops=1)
+    assert found.reach == {1: 0.25}
+    assert strict(found)["reach"] == {"nc_1": 0.25}
+    assert found.per_node["relative_nc_1"].tolist() == [1, 1, 1, 1]
 
 
 def test_labels_given_are_analysed():

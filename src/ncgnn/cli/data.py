@@ -37,15 +37,15 @@ def analyze(
     threshold: Annotated[float, typer.Option(help="NC above it counts as high.")] = 0.5,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for report.html, summary.json, the per-node table, figures."),
+        typer.Option(help="Folder for report.html, summary.json, tables of nodes, figures."),
     ] = None,
     table_format: Annotated[
-        opt.TableFormat, typer.Option("--format", help="Format of the per-node table.")
+        opt.TableFormat, typer.Option("--format", help="Format of the tables of nodes.")
     ] = "csv",
     data_dir: opt.DataDir = None,
     json: opt.Json = False,
 ) -> None:
-    """Measure how confused the nodes of a graph are."""
+    """Measure how confused the nodes of a graph are, and name those that stand out."""
     counts = read_numbers(hops, "--hops")
     out = None if out is None else free_folder(out)
     paths: list[Path] = []
@@ -59,11 +59,12 @@ def analyze(
     if json:
         print_json(analysis.to_json())
     else:
-        print_tables(*ncgnn.report.analysis_tables(analysis), wide=False)
+        striking = [one for one in ncgnn.report.striking_tables(analysis, 10, 4) if one.rows]
+        print_tables(*ncgnn.report.analysis_tables(analysis), *striking, wide=False)
     if paths:
         note("Written:", *(f"  {path}" for path in paths))
     elif not json:
-        note("Add --out FOLDER for the values of every node, pictures and a report.")
+        note("Add --out FOLDER for fifty nodes of each list, every node, pictures and a report.")
 
 
 @command

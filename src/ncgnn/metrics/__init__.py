@@ -25,12 +25,13 @@ from ncgnn.metrics.homophily import (
 from ncgnn.metrics.kinds import (
     KINDS,
     StrikingNode,
+    class_names,
     neighbor_classes,
     node_kinds,
     striking_nodes,
 )
 from ncgnn.metrics.neighborhoods import HopSearch, label_graph, mean
-from ncgnn.metrics.summary import Analysis, Duplication, analyze, duplication_rates
+from ncgnn.metrics.summary import STRIKING, Analysis, Duplication, analyze, duplication_rates
 from ncgnn.metrics.theory import (
     conditional_entropy,
     entropy_lower_bound,
@@ -40,6 +41,7 @@ from ncgnn.metrics.theory import (
 
 __all__ = [
     "KINDS",
+    "STRIKING",
     "Analysis",
     "ConfusionTracker",
     "Duplication",
@@ -49,6 +51,7 @@ __all__ = [
     "analyze",
     "attainable_confusion",
     "class_insensitive_homophily",
+    "class_names",
     "class_pair_counts",
     "conditional_entropy",
     "confusion_masks",

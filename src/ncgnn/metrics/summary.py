@@ -11,7 +11,12 @@ import numpy as np
 from ncgnn.errors import InputError
 from ncgnn.graph import whole_number
 from ncgnn.metrics._kernels import compare_rows, hash_rows
-from ncgnn.metrics.confusion import check_threshold, confusion_masks
+from ncgnn.metrics.confusion import (
+    attainable_of,
+    check_threshold,
+    confusion_masks,
+    relative_to,
+)
 from ncgnn.metrics.homophily import (
     adjusted_homophily_of,
     class_insensitive_homophily_of,
@@ -23,6 +28,13 @@ from ncgnn.metrics.homophily import (
     node_homophily_of,
     node_informativeness_of,
 )
+from ncgnn.metrics.kinds import (
+    KINDS,
+    class_names,
+    commonest_classes,
+    kinds_of,
+    striking_of,
+)
 from ncgnn.metrics.neighborhoods import Neighborhoods, confusion_of_counts, label_graph, mean
 
 if TYPE_CHECKING:
@@ -31,7 +43,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from ncgnn.graph import Graph, GraphLike
-    from ncgnn.metrics.neighborhoods import LabeledGraph
+    from ncgnn.metrics.kinds import StrikingNode
+    from ncgnn.metrics.neighborhoods import LabelCounts, LabeledGraph
+
+#: How many mixed and how many contrary nodes an analysis lists.
+STRIKING = 50
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,9 +59,13 @@ class Analysis:
         hops: The hop counts of NC and entropy.
         threshold: The threshold between low and high NC.
         per_node: One vector per metric: ``nh_open``, ``nh_closed``, and for each hop count k
-            ``nc_k`` and ``entropy_k``.
+            ``nc_k``, ``relative_nc_k`` (see :func:`ncgnn.relative_confusion`) and ``entropy_k``.
         means: Their means, and the measures of the whole graph.
         high_share: For each hop count, the share of nodes with high NC.
+        reach: For each hop count, the share of nodes whose NC could exceed the threshold at all.
+        kinds: The kind of every node, as :func:`ncgnn.node_kinds` gives it.
+        mixed: The most mixed nodes; see :func:`ncgnn.striking_nodes`.
+        contrary: The most contrary nodes.
         commonest: The commonest class among each node and its neighbors, -1 where there is none.
         duplication: Duplication rates.
         class_pairs: Number of stored edges by class of target (rows) and source (columns).
@@ -57,6 +77,10 @@ class Analysis:
     per_node: dict[str, NDArray[np.float64]]
     means: dict[str, float]
     high_share: dict[int, float]
+    reach: dict[int, float]
+    kinds: NDArray[np.str_]
+    mixed: tuple[StrikingNode, ...]
+    contrary: tuple[StrikingNode, ...]
     commonest: NDArray[np.int64]
     duplication: Duplication
     class_pairs: NDArray[np.int64]
@@ -64,6 +88,21 @@ class Analysis:
     def __repr__(self) -> str:
         means = ", ".join(f"{key}={value:.3f}" for key, value in self.means.items())
         return f"Analysis({self.graph.name!r}, {means})"
+
+    def neighbors(self, most: int = 5) -> list[str]:
+        """The classes around every node as text, such as "libs 12, python 9, 4 more"."""
+        given, nodes = label_graph(self.graph), np.arange(self.graph.num_nodes)
+        most = min(most, given.num_classes)
+        return commonest_classes(given, nodes, most).as_texts(class_names(self.graph))
+
+    def kind_counts(self) -> dict[str, int]:
+        """How many nodes are of each kind; ``"unknown"`` ones have no label, but agreed neighbors.
+
+        Those are left out where there are none.
+        """
+        counts = {kind: int((self.kinds == kind).sum()) for kind in KINDS}
+        unknown = int((self.kinds == "").sum())
+        return counts | ({"unknown": unknown} if unknown else {})
 
     def to_json(self) -> dict[str, Any]:
         """The summary as plain values; undefined numbers are None."""
@@ -80,11 +119,26 @@ class Analysis:
             "means": {key: _plain(value) for key, value in self.means.items()},
             "threshold": self.threshold,
             "high_share": {f"nc_{hops}": _plain(v) for hops, v in self.high_share.items()},
+            "reach": {f"nc_{hops}": share for hops, share in self.reach.items()},
+            "kinds": self.kind_counts(),
+            "mixed": [self._describe(one) for one in self.mixed],
+            "contrary": [self._describe(one) for one in self.contrary],
             "duplication": {
                 "neighbors": _plain(self.duplication.neighbors),
                 "features": _plain(self.duplication.features),
             },
             "origin": graph.origin,
+        }
+
+    def _describe(self, one: StrikingNode) -> dict[str, Any]:
+        graph, label = self.graph, int(self.graph.labels[one.node])
+        return {
+            "id": graph.ids[one.node].item(),
+            "label": class_names(graph)[label] if label >= 0 else None,
+            "neighbors": one.neighbors,
+            "share": one.share,
+            "usual": _plain(one.usual),
+            "evidence": one.evidence,
         }
 
 
@@ -112,10 +166,12 @@ def analyze(
         raise InputError("hops must name at least one hop count; got none.")
     given = label_graph(graph, labels, num_classes, features=True)
     analyzed = given.graph.with_labels(given.labels, given.num_classes)
-    per_node = _per_node(given, counts)
     around = Neighborhoods(given.graph)
+    open_counts = around.count(given.classes, given.num_classes, closed=False, leader=True)
+    per_node, reach = _per_node(given, counts, open_counts, threshold)
     leaders = around.count(given.classes, given.num_classes, leader=True, same=False).leader
     pairs, shares = class_pairs(given)
+    striking = (given, open_counts, pairs)
     nodes = class_sizes(given.labels, given.num_classes)
     means = {key: mean(values) for key, values in per_node.items()} | {
         "edge_homophily": edge_homophily_of(pairs),
@@ -132,23 +188,34 @@ def analyze(
         per_node=per_node,
         means=means,
         high_share={k: float(high.mean()) for k, high in highs.items()},
+        reach=reach,
+        kinds=np.array([*KINDS, ""])[kinds_of(open_counts, given.labels)],
+        mixed=tuple(striking_of(*striking, "mixed", STRIKING)),
+        contrary=tuple(striking_of(*striking, "contrary", STRIKING)),
         commonest=leaders.astype(np.int64),
         duplication=duplication_rates(analyzed),
         class_pairs=pairs,
     )
 
 
-def _per_node(given: LabeledGraph, hops: tuple[int, ...]) -> dict[str, NDArray[np.float64]]:
+def _per_node(
+    given: LabeledGraph, hops: tuple[int, ...], open_counts: LabelCounts, threshold: float
+) -> tuple[dict[str, NDArray[np.float64]], dict[int, float]]:
+    """Vectors of all metrics, and how many nodes could exceed the threshold, by hop count."""
     labels, around = (given.classes, given.num_classes), Neighborhoods(given.graph)
     vectors = {
-        "nh_open": node_homophily_of(around.count(*labels, closed=False), given),
+        "nh_open": node_homophily_of(open_counts, given),
         "nh_closed": node_homophily_of(around.count(*labels), given),
     }
+    reach: dict[int, float] = {}
     for k in hops:
         counts = Neighborhoods(given.graph, k).count(*labels, surprise=True, same=False)
+        attainable = attainable_of(counts.size, given.num_classes)
+        reach[k] = float(confusion_masks(attainable, threshold)[1].mean())
         vectors[f"nc_{k}"] = confusion_of_counts(counts, given.num_classes)
+        vectors[f"relative_nc_{k}"] = relative_to(vectors[f"nc_{k}"], attainable)
         vectors[f"entropy_{k}"] = entropy_of_counts(counts)
-    return vectors
+    return vectors, reach
 
 
 def _plain(value: float) -> float | None:

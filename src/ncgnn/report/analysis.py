@@ -15,17 +15,19 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from ncgnn._io import atomic_write, write_text
 from ncgnn.errors import InputError
-from ncgnn.metrics import confusion_masks, mean
+from ncgnn.metrics import KINDS, STRIKING, class_names, confusion_masks, mean
+from ncgnn.report.mixing import class_figure, class_kinds
 from ncgnn.report.style import BLUE, ORANGE, STYLE, number, picture, save_figure, show_percent
 from ncgnn.report.tables import Marked, Table, render
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from ncgnn.metrics import Analysis
+    from ncgnn.graph import Graph
+    from ncgnn.metrics import Analysis, StrikingNode
 
 TableFormat = Literal["csv", "parquet"]
 
@@ -33,22 +35,29 @@ TableFormat = Literal["csv", "parquet"]
 def write_analysis(
     analysis: Analysis, folder: Path | str, table_format: TableFormat = "csv"
 ) -> list[Path]:
-    """Write summary, per-node table, figures and HTML report; returns the paths, report first.
+    """Write summary, tables of nodes, figures and HTML report; returns the paths, report first.
 
     Files of an earlier analysis in the folder are replaced.
     """
     folder = Path(folder)
-    nodes = write_columns(node_columns(analysis), folder / f"nodes.{table_format}", table_format)
-    for other in folder.glob("nodes.*"):
-        if other != nodes:
-            other.unlink()  # of an earlier analysis in the other format
+    tables = {
+        "nodes": node_columns(analysis),
+        "mixed": striking_columns(analysis, analysis.mixed),
+        "contrary": striking_columns(analysis, analysis.contrary),
+    }
+    written: list[Path] = []
+    for name, columns in tables.items():
+        path = write_columns(columns, folder / f"{name}.{table_format}", table_format)
+        for other in {folder / f"{name}.csv", folder / f"{name}.parquet"} - {path}:
+            other.unlink(missing_ok=True)  # of an earlier analysis in the other format
+        written.append(path)
     summary = folder / "summary.json"
     write_text(summary, json.dumps(analysis.to_json(), indent=2) + "\n")
     distribution, classes = distribution_figure(analysis), class_figure(analysis)
     report = folder / "report.html"
     write_text(report, _report(analysis, distribution, classes))
     pictures = save_figure(distribution, folder, "distribution")
-    return [report, summary, nodes, *pictures, *save_figure(classes, folder, "classes")]
+    return [report, summary, *written, *pictures, *save_figure(classes, folder, "classes")]
 
 
 def html_report(analysis: Analysis) -> str:
@@ -57,22 +66,32 @@ def html_report(analysis: Analysis) -> str:
 
 
 def _report(analysis: Analysis, distribution: Figure, pairs: Figure) -> str:
-    facts, means = analysis_tables(analysis)
+    facts, means, kinds = analysis_tables(analysis)
+    mixed, contrary = striking_tables(analysis)
     return render(
         "analysis.html",
         title=analysis.graph.name,
         origin=analysis.graph.origin,
+        headline=_headline(analysis),
         facts=facts,
         means=means,
+        kinds=kinds,
         classes=_class_table(analysis),
-        nodes=_most_confused(analysis),
+        mixed=mixed,
+        contrary=contrary,
         distribution=b64encode(picture(distribution, "png", dpi=130)).decode(),
         pairs=b64encode(picture(pairs, "png", dpi=130)).decode(),
     )
 
 
+def _headline(analysis: Analysis) -> str:
+    counts, total = analysis.kind_counts(), analysis.graph.num_nodes
+    shares = [f"{count / total:.0%} are {kind}" for kind, count in counts.items() if count]
+    return f"Of {total:,} nodes {', '.join(shares)}."
+
+
 def analysis_tables(analysis: Analysis) -> list[Table]:
-    """The graph's facts and its metrics."""
+    """The graph's facts, its metrics, and the kinds of its nodes."""
     rows: list[tuple[str | Marked, ...]] = []
     for key, value in analysis.means.items():
         title, meaning = _meaning(key)
@@ -81,6 +100,7 @@ def analysis_tables(analysis: Analysis) -> list[Table]:
     return [
         Table(analysis.graph.name, (), tuple(_facts(analysis)), left=2),
         Table("Means", ("metric", "meaning", "value"), tuple(rows), left=2),
+        _kind_table(analysis),
     ]
 
 
@@ -103,6 +123,11 @@ def _meaning(metric: str) -> tuple[str, str]:
     if metric.startswith("nc_"):
         k = metric.removeprefix("nc_")
         return f"Neighborhood Confusion, k={k}", "0 = labels agree, 1 = all mixed"
+    if metric.startswith("relative_nc_"):
+        return (
+            f"Relative NC, k={metric.removeprefix('relative_nc_')}",
+            "share of what is attainable",
+        )
     if metric.startswith("entropy_"):
         return f"Neighborhood entropy, k={metric.removeprefix('entropy_')}", "in bits"
     return _MEANINGS[metric]
@@ -124,7 +149,8 @@ def _facts(analysis: Analysis) -> list[tuple[str, str]]:
     if graph.num_self_loops:
         rows.append(("Self-loops (not counted)", f"{graph.num_self_loops:,}"))
     for hops, share in analysis.high_share.items():
-        rows.append((f"Nodes with NC > {analysis.threshold:g}, k={hops}", f"{share:.1%}"))
+        reach = f" ({analysis.reach[hops]:.1%} could)" if analysis.reach[hops] < 0.95 else ""
+        rows.append((f"Nodes with NC > {analysis.threshold:g}, k={hops}", f"{share:.1%}{reach}"))
     copies = analysis.duplication
     rows.append(("Copies: same neighbors and label", f"{copies.neighbors:.2%}"))
     if not math.isnan(copies.features):
@@ -132,41 +158,55 @@ def _facts(analysis: Analysis) -> list[tuple[str, str]]:
     return rows
 
 
-def _class_names(analysis: Analysis) -> tuple[str, ...]:
-    graph = analysis.graph
-    return graph.class_names or tuple(str(c) for c in range(graph.num_classes))
-
-
 def _class_table(analysis: Analysis) -> Table:
-    first = analysis.hops[0]
+    """The classes, the largest first, with the kinds of their nodes."""
+    graph, first = analysis.graph, analysis.hops[0]
     confusion, homophily = analysis.per_node[f"nc_{first}"], analysis.per_node["nh_closed"]
+    kinds, names = class_kinds(analysis), class_names(graph)
     rows: list[tuple[str, ...]] = []
-    for c, name in enumerate(_class_names(analysis)):
-        members = analysis.graph.labels == c
+    for c in np.argsort(-kinds.sum(axis=1), kind="stable"):
+        members, nodes = graph.labels == c, int(kinds[c].sum())
+        shares = [f"{count / nodes:.1%}" if nodes else "–" for count in kinds[c]]
         means = (number(mean(homophily[members])), number(mean(confusion[members])))
-        rows.append((name, f"{members.sum():,}", *means))
-    return Table("", ("class", "nodes", "mean NH, closed", f"mean NC, k={first}"), tuple(rows))
+        rows.append((names[c], f"{nodes:,}", *shares, *means))
+    head = ("class", "nodes", *KINDS, "mean NH, closed", f"mean NC, k={first}")
+    return Table("", head, tuple(rows), searchable=len(rows) > 10)
 
 
-def _most_confused(analysis: Analysis, count: int = 15) -> Table:
-    """The nodes with the highest NC, larger neighborhoods first among equals."""
-    graph, names, first = analysis.graph, _class_names(analysis), analysis.hops[0]
-    confusion = analysis.per_node[f"nc_{first}"]
-    order = np.lexsort((-graph.degrees, -np.nan_to_num(confusion, nan=-1.0)))[:count]
-    rows: list[tuple[str, ...]] = []
-    for node in order:
-        label, commonest = int(graph.labels[node]), int(analysis.commonest[node])
-        rows.append(
-            (
-                str(node if graph.node_ids is None else graph.node_ids[node]),
-                names[label] if label >= 0 else "–",
-                names[commonest] if commonest >= 0 else "–",
-                f"{graph.degrees[node]:,}",
-                number(float(confusion[node])),
-            )
-        )
-    head = ("node", "class", "commonest class around", "degree", f"NC, k={first}")
-    return Table("", head, tuple(rows), left=3)
+_KIND_MEANINGS = {
+    "clear": "most labeled neighbors are of its own class",
+    "mixed": "no class holds more than half of them",
+    "contrary": "most are of one other class",
+    "alone": "it has no labeled neighbor",
+    "unknown": "most are of one class, its own is not known",
+}
+
+
+def _kind_table(analysis: Analysis) -> Table:
+    rows = [
+        (kind, _KIND_MEANINGS[kind], f"{count:,}", f"{count / analysis.graph.num_nodes:.1%}")
+        for kind, count in analysis.kind_counts().items()
+    ]
+    return Table("Kinds of nodes", ("kind", "meaning", "nodes", "share"), tuple(rows), left=2)
+
+
+def striking_tables(analysis: Analysis, count: int = STRIKING, most: int = 6) -> list[Table]:
+    """The most mixed and the most contrary nodes with up to ``most`` classes around each."""
+    names, graph = class_names(analysis.graph), analysis.graph
+    tables: list[Table] = []
+    for kind, nodes in (("mixed", analysis.mixed), ("contrary", analysis.contrary)):
+        rows: list[tuple[str, ...]] = []
+        for one in nodes[:count]:
+            label = int(graph.labels[one.node])
+            own = names[label] if label >= 0 else "–"
+            counted = f"{sum(one.neighbors.values()):,}", f"{one.share:.0%}"
+            usual = () if kind == "mixed" else (f"{one.usual:.0%}",)
+            rows.append((str(graph.ids[one.node]), own, _around(one, most), *counted, *usual))
+        head = ("node", "class", "neighbors", "number", "top share")
+        head += () if kind == "mixed" else ("usual",)
+        title = f"The most {kind} nodes"
+        tables.append(Table(title, head, tuple(rows), left=3, compact=True, searchable=True))
+    return tables
 
 
 def distribution_figure(analysis: Analysis) -> Figure:
@@ -212,58 +252,59 @@ def _histogram(axis: Axes, values: NDArray[np.float64], color: str, label: str, 
         axis.axvline(average, color=color, linestyle="--", linewidth=1.4)
 
 
-def class_figure(analysis: Analysis) -> Figure:
-    """With which classes the nodes of each class are connected, as shares of each row."""
-    with rc_context(STYLE):
-        pairs = analysis.class_pairs
-        totals = pairs.sum(axis=1, keepdims=True)
-        shares = np.divide(pairs, totals, out=np.full(pairs.shape, np.nan), where=totals > 0)
-        count = len(pairs)
-        side = min(2.6 + 0.32 * count, 9.0)
-        figure = Figure(figsize=(side + 0.9, side), layout="constrained")
-        axis = figure.subplots()
-        image = axis.imshow(shares, cmap="cividis", vmin=0, vmax=1)
-        bar = figure.colorbar(image, ax=axis, label="share of the row's edges", shrink=0.8)
-        show_percent(bar.ax.yaxis)
-        if count <= 40:
-            names = [n if len(n) <= 18 else f"{n[:17]}…" for n in _class_names(analysis)]
-            axis.set_xticks(range(count), names, rotation=90 if max(map(len, names)) > 2 else 0)
-            axis.set_yticks(range(count), names)
-        if count <= 12:
-            for (row, column), share in np.ndenumerate(shares):
-                if not np.isnan(share):
-                    look: dict[str, Any] = {"color": "black" if share > 0.55 else "white"}
-                    look |= {"ha": "center", "va": "center", "fontsize": 7}
-                    axis.text(column, row, f"{share:.0%}", **look)
-        axis.set_xlabel("class of the neighbor")
-        axis.set_ylabel("class of the node")
-        axis.spines[:].set_visible(False)
-        figure.suptitle(f"{analysis.graph.name}: who is connected with whom?")
-        return figure
-
-
 def node_columns(analysis: Analysis) -> dict[str, NDArray[Any]]:
     """One column per fact about a node.
 
-    ``node`` is the user's identifier, ``label`` the class number, ``commonest`` the commonest class
-    among the node and its neighbors, ``group_k`` whether NC at hop count k is low or high.
+    ``id`` is the user's identifier, ``label`` the class, ``kind`` what :func:`ncgnn.node_kinds`
+    says, ``neighbors`` the commonest classes around the node with their counts, ``commonest`` the
+    commonest class among the node and its neighbors, ``group_k`` whether NC at hop count k is low
+    or high. Classes are names, or numbers where they have none; what is unknown is masked.
     """
     graph = analysis.graph
     columns: dict[str, NDArray[Any]] = {
-        "node": np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids,
-        "label": graph.labels,
+        "id": graph.ids,
+        "label": _classes(graph, graph.labels),
+        "kind": analysis.kinds,
         "degree": graph.degrees,
-        "commonest": analysis.commonest,
+        "neighbors": np.array(analysis.neighbors(), dtype=object),
+        "commonest": _classes(graph, analysis.commonest),
         **analysis.per_node,
     }
-    if graph.class_names is not None:
-        names = np.array([*graph.class_names, ""])  # the last one is of nodes without a label
-        columns["class"] = names[graph.labels]
-        columns["commonest_class"] = names[analysis.commonest]
     for hops in analysis.hops:
         high = confusion_masks(analysis.per_node[f"nc_{hops}"], analysis.threshold)[1]
         columns[f"group_{hops}"] = np.where(high, "high", "low")
     return columns
+
+
+def _classes(graph: Graph, numbers: NDArray[np.int64]) -> NDArray[Any]:
+    """The names of classes, or their numbers; masked where there is none."""
+    names = np.arange(graph.num_classes) if graph.class_names is None else graph.class_names
+    return np.ma.masked_array(np.array([*names, names[0]])[numbers], mask=numbers < 0)
+
+
+def striking_columns(
+    analysis: Analysis, nodes: Sequence[StrikingNode], most: int = 10
+) -> dict[str, NDArray[Any]]:
+    """The most mixed or contrary nodes by columns, with up to ``most`` classes around each."""
+    graph, first = analysis.graph, analysis.hops[0]
+    places = np.array([one.node for one in nodes], dtype=np.int64)
+    return {
+        "id": graph.ids[places],
+        "label": _classes(graph, graph.labels[places]),
+        "neighbors": np.array([_around(one, most) for one in nodes], dtype=object),
+        "labeled_neighbors": np.array([sum(one.neighbors.values()) for one in nodes], dtype=int),
+        "share": np.array([one.share for one in nodes], dtype=np.float64),
+        "usual": np.array([one.usual for one in nodes], dtype=np.float64),
+        "evidence": np.array([one.evidence for one in nodes], dtype=np.float64),
+        f"nc_{first}": analysis.per_node[f"nc_{first}"][places],
+    }
+
+
+def _around(one: StrikingNode, most: int) -> str:
+    """The commonest classes around a node, with their counts."""
+    shown = [f"{name} {count:,}" for name, count in [*one.neighbors.items()][:most]]
+    rest = sum([*one.neighbors.values()][most:])
+    return ", ".join(shown + ([f"{rest:,} more"] if rest else []))
 
 
 def write_columns(

@@ -53,6 +53,7 @@ class Table:
         compact: In the terminal, without a frame.
         unbroken: In the terminal, columns that are never wrapped.
         widths: In the terminal, the most letters of a column.
+        searchable: In HTML, whether its rows can be filtered, and sorted by a click on the head.
     """
 
     title: str
@@ -63,6 +64,7 @@ class Table:
     compact: bool = False
     unbroken: tuple[int, ...] = ()
     widths: Mapping[int, int] = field(default_factory=dict[int, int])
+    searchable: bool = False
 
     @property
     def columns(self) -> int:
