@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ncgnn.nn import GraphInputs, Grouping, GroupingRule, Model
 
 Metric = Literal[
-    *("accuracy", "macro_f1", "balanced_accuracy", "roc_auc", "average_precision", "likelihood")
+    "accuracy", "macro_f1", "balanced_accuracy", "roc_auc", "average_precision", "likelihood"
 ]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 Scores = dict[str, float | None]
