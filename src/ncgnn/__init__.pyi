@@ -44,3 +44,4 @@ from .metrics import striking_nodes as striking_nodes
 from .metrics.transforms import AddNeighborhoodConfusion as AddNeighborhoodConfusion
 from .training import fit as fit
 from .training import load_run as load_run
+from .training.estimator import NodeClassifier as NodeClassifier

@@ -577,6 +577,9 @@ class Graph:
         names = names if names is not None and count == len(names) else None
         return replace(self, labels=checked, num_classes=count, class_names=names)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        return self  # nobody can write to it
+
     def __reduce__(self) -> tuple[Any, ...]:
         # The mapping of splits is a read-only view, which cannot be sent to another process.
         values = [getattr(self, one.name) for one in dataclass_fields(self)]
