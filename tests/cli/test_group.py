@@ -72,6 +72,7 @@ def test_options_of_a_model_may_have_names_of_others():
     for setting, given in (
         ("seed=3", {"seed": ["5"]}),
         ("training.metric=accuracy", {"metric": "macro_f1"}),
+        ("fractions=0.7,0.1,0.2", {"fractions": "0.8,0.1,0.1"}),
     ):
         with pytest.raises(InputError, match="contradict each other"):
             read_settings([setting], **given)

@@ -7,11 +7,14 @@ from typing import Annotated
 import pytest
 from tiny import tiny_config
 
+import ncgnn
 from ncgnn.data import load, make_split
 from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
+from ncgnn.experiments.cells import make_cells
 from ncgnn.nn import Model, ModelOptions, model_names, register_model, registry
 from ncgnn.options import AddedLater
 from ncgnn.training import (
+    RunFolder,
     config_sha256,
     has_preset,
     load_run,
@@ -166,7 +169,7 @@ def test_an_option_that_came_later_names_a_run_only_where_it_is_not_at_its_defau
     other = make_config(dataset="digits", model="changing", settings={"shape": [2]})
     assert other.name != before.name
     tables = other.model_dump(mode="json")
-    assert naming_options(tables) == tables
+    assert naming_options(tables)["model"] == tables["model"]
     assert config_sha256(tables | {"model": {"name": "of another package", "shape": [1, 2]}})
 
 
@@ -295,3 +298,46 @@ def test_searched_parameters_are_a_preset_of_paper_splits_that_everything_later_
     assert given.training.learning_rate == 0.002
     assert given.model.options["dropout"] == 0.3
     assert given.training.weight_decay == shipped.training.weight_decay
+
+
+def test_fractions_divide_the_nodes_and_name_the_run_where_they_are_unusual(
+    tmp_path,
+):
+    plain = make_config(dataset="digits", settings={"hidden": 8, "epochs": 2})
+    usual = make_config(
+        dataset="digits", settings={"hidden": 8, "epochs": 2, "fractions": [0.6, 0.2, 0.2]}
+    )
+    other = make_config(
+        dataset="digits", settings={"hidden": 8, "epochs": 2, "fractions": [0.8, 0.15, 0.05]}
+    )
+    assert "fractions" not in naming_options(plain.model_dump(mode="json"))["data"]
+    assert plain.name == usual.name != other.name
+    graph = load("digits")
+    wanted = make_split(graph, "stratified", 0, fractions=(0.8, 0.15, 0.05), warn=False)
+    run = train_run(other, tmp_path)
+    assert run.result["split_sha256"] == wanted.sha256
+    assert not train_run(other, tmp_path).fresh
+    assert RunFolder(run.folder).read_config() == other
+    fitted = ncgnn.fit(graph, hidden=8, epochs=2, fractions=(0.8, 0.15, 0.05))
+    assert fitted.split.sha256 == wanted.sha256
+    (cell,) = make_cells([other], tmp_path, None)
+    assert (cell.state, cell.split_sha256) == ("finished", wanted.sha256)
+
+
+@pytest.mark.parametrize(
+    ("fractions", "words"),
+    [
+        ([0.5, 0.2, 0.2], "data.fractions must sum to 1"),
+        ([0.5, 0.5], "data.fractions"),
+        ([1.2, -0.1, -0.1], "data.fractions"),
+    ],
+)
+def test_fractions_that_are_no_shares_are_refused(fractions, words):
+    with pytest.raises(InputError, match=words):
+        make_config(dataset="digits", settings={"fractions": fractions})
+
+
+def test_fractions_are_refused_beside_a_split():
+    graph = load("digits")
+    with pytest.raises(InputError, match="fractions come with the name of a split family"):
+        ncgnn.fit(graph, split=make_split(graph), fractions=(0.8, 0.1, 0.1))

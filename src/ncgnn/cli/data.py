@@ -17,6 +17,7 @@ from ncgnn.cli.terminal import (
     note,
     print_json,
     print_tables,
+    read_fractions,
     read_numbers,
     show_status,
 )
@@ -184,6 +185,7 @@ def _all_model_facts(name: str) -> dict[str, Any]:
 def split(
     graph: opt.Graph,
     split: opt.Split = None,
+    fractions: opt.Fractions = None,
     seed: opt.Seed = 0,
     out: Annotated[Path | None, typer.Option(help="File to save the split to, as JSON.")] = None,
     force: opt.Force = False,
@@ -198,7 +200,8 @@ def split(
     """
     out = None if out is None else free_path(out, force)
     loaded = ncgnn.load(graph, data_dir)
-    made = ncgnn.make_split(loaded, split or "stratified", seed)
+    shares = ncgnn.data.DEFAULT_FRACTIONS if fractions is None else read_fractions(fractions)
+    made = ncgnn.make_split(loaded, split or "stratified", seed, fractions=shares)
     report = ncgnn.split_report(made, loaded.labels, loaded.num_classes)
     if out is not None:
         made.save(out)

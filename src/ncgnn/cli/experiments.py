@@ -52,6 +52,7 @@ def sweep(
     settings: opt.Settings = None,
     seeds: opt.Seeds = None,
     split: opt.Split = None,
+    fractions: opt.Fractions = None,
     metric: opt.Metric = None,
     device: opt.Device = None,
     data_dir: opt.DataDir = None,
@@ -76,7 +77,9 @@ def sweep(
         split=split,
         device=device,
         config=read_paths(config, "--config"),
-        settings=read_settings(settings, seed=seeds, device=device, metric=metric),
+        settings=read_settings(
+            settings, seed=seeds, device=device, metric=metric, fractions=fractions
+        ),
     )
     if not train:
         _show_plan(ncgnn.experiments.plan(configs, runs, data_dir=data_dir), json=json)

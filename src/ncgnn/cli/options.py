@@ -82,6 +82,14 @@ DataDir = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Split = Annotated[str | None, _split(f"Split family: {', '.join(_FAMILIES)}. Default: stratified.")]
+Fractions = Annotated[
+    str | None,
+    typer.Option(
+        "--fractions",
+        metavar="TRAIN,VAL,TEST",
+        help="Shares of the split's parts, like 0.7,0.15,0.15. Default: those of the family.",
+    ),
+]
 OnlySplit = Annotated[str | None, _split("Only runs with this split family.")]
 PaperSplit = Annotated[str | None, _split("Split family. Default: that of the printed numbers.")]
 Metric = Annotated[

@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -238,11 +238,12 @@ _OPTION_OF = {
     ("training", "device"): "--device",
     ("training", "seed"): "--seeds",
     ("training", "metric"): "--metric",
+    ("data", "fractions"): "--fractions",
 }
 
 
 def read_settings(settings: list[str] | None, **given: Any) -> dict[str, Any]:
-    """Read ``--set``, and ``--metric``, which is a setting by a shorter name.
+    """Read ``--set``, and ``--metric`` and ``--fractions``, which are settings by shorter names.
 
     ``given`` are the values of arguments and options that stand for one of the configuration, by
     its name there; what is given both ways is refused.
@@ -254,5 +255,16 @@ def read_settings(settings: list[str] | None, **given: Any) -> dict[str, Any]:
             raise InputError(
                 f"{_OPTION_OF[place]} and --set {key}=… contradict each other; give one of them."
             )
-    metric = given.get("metric")
-    return chosen | ({"training.metric": metric} if metric else {})
+    if metric := given.get("metric"):
+        chosen["training.metric"] = metric
+    if fractions := given.get("fractions"):
+        chosen["data.fractions"] = read_fractions(fractions)
+    return chosen
+
+
+def read_fractions(text: str) -> tuple[float, float, float]:
+    """Read ``--fractions``: the shares of train, val and test."""
+    with suppress(ValueError):
+        train, val, test = map(float, text.split(","))
+        return train, val, test
+    raise InputError(f"--fractions must be three shares, like 0.7,0.15,0.15; got '{text}'.")

@@ -41,6 +41,7 @@ def train(
     settings: opt.Settings = None,
     seeds: opt.Seeds = None,
     split: opt.Split = None,
+    fractions: opt.Fractions = None,
     metric: opt.Metric = None,
     device: opt.Device = None,
     data_dir: opt.DataDir = None,
@@ -68,6 +69,7 @@ def train(
         device=device,
         seed=seeds,
         metric=metric,
+        fractions=fractions,
     )
     numbers = read_seeds(seeds) or (None,)
     configs = [
@@ -218,6 +220,7 @@ def tune(
         ),
     ] = ["3"],  # noqa: B006
     split: opt.Split = None,
+    fractions: opt.Fractions = None,
     metric: opt.Metric = None,
     device: opt.Device = None,
     data_dir: opt.DataDir = None,
@@ -251,7 +254,9 @@ def tune(
         split=split,
         device=device,
         config=read_config(config),
-        settings=read_settings(settings, seed=seeds, device=device, metric=metric),
+        settings=read_settings(
+            settings, seed=seeds, device=device, metric=metric, fractions=fractions
+        ),
         data_dir=data_dir,
         runs=runs,
         workers=workers,

@@ -10,7 +10,7 @@ from ncgnn.data.catalog import (
     register_dataset,
 )
 from ncgnn.data.download import RemoteFile
-from ncgnn.data.families import custom_split, make_split, split_families
+from ncgnn.data.families import DEFAULT_FRACTIONS, custom_split, make_split, split_families
 from ncgnn.data.loading import DATA_VARIABLE, cache_dir, find_stored, load, save
 from ncgnn.data.npz import NpzArchive, read_npz, write_npz
 from ncgnn.data.splits import Split, SplitReport, split_report
@@ -32,6 +32,7 @@ from ncgnn.data.tables import (
 
 __all__ = [
     "DATA_VARIABLE",
+    "DEFAULT_FRACTIONS",
     "KINDS",
     "MEANING",
     "DatasetEntry",

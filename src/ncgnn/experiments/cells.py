@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 from ncgnn._numba import use_threads
-from ncgnn.data import load, make_split
+from ncgnn.data import load
 from ncgnn.errors import DataNotFoundError, InputError, NcgnnWarning, lacks_memory, sentence
 from ncgnn.experiments.workers import IMPORT_REMEDY
 from ncgnn.nn import model_class, model_names, register_model
@@ -103,7 +103,7 @@ def make_cells(
     if root.exists() and not root.is_dir():
         raise InputError(f"--runs must be a folder; got {root}, which is a file.")
     hashes: dict[str, str] = {}
-    splits: dict[tuple[str, str, int], str] = {}
+    splits: dict[tuple[Any, ...], str] = {}
     for dataset in dict.fromkeys(config.data.dataset for config in configs):
         try:
             graph = load(dataset, place, download=download)
@@ -112,8 +112,8 @@ def make_cells(
                 raise
             continue
         hashes[dataset] = graph.fingerprint
-        for split in {_split_of(config) for config in configs if config.data.dataset == dataset}:
-            splits[split] = trainable_split(graph, *split).sha256
+        here = {_split_of(config): config for config in configs if config.data.dataset == dataset}
+        splits |= {key: trainable_split(graph, config).sha256 for key, config in here.items()}
     for device in {config.training.device for config in configs} if download else ():
         find_device(device)
     cells = {
@@ -128,8 +128,9 @@ def make_cells(
     return [inspect(cell, retry_failed=retry_failed) for cell in cells.values()]
 
 
-def _split_of(config: RunConfig) -> tuple[str, str, int]:
-    return config.data.dataset, config.data.split, config.split_seed
+def _split_of(config: RunConfig) -> tuple[Any, ...]:
+    """What the split depends on."""
+    return config.data.dataset, config.data.split, config.split_seed, config.data.fractions
 
 
 def importable_class(name: str) -> type[Model] | None:
@@ -247,7 +248,7 @@ def _load_graph(cell: Cell) -> Graph:
     config = cell.config
     graph = _load(config.data.dataset, cell.data_dir)
     if cell.graph_sha256:
-        split = make_split(graph, config.data.split, config.split_seed, warn=False)
+        split = config.make_split(graph)
         if (graph.fingerprint, split.sha256) != (cell.graph_sha256, cell.split_sha256):
             raise InputError(
                 f"{config.data.dataset} is another graph here than where the sweep was begun, or "

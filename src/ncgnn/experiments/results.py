@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ncgnn._io import locked, write_text
-from ncgnn.data import load, make_split
+from ncgnn.data import load
 from ncgnn.errors import DataNotFoundError, InputError, NcgnnError
 from ncgnn.experiments.cells import read_error
 from ncgnn.training import (
@@ -262,7 +262,7 @@ def of_this_graph(
         for config in (config for config in wanted if config.data.dataset == dataset):
             found = kept[config.name]
             if graph is not None:
-                split = make_split(graph, config.data.split, config.split_seed, warn=False)
+                split = config.make_split(graph)
                 found = [
                     record
                     for record in found

@@ -133,7 +133,7 @@ def grid(
             device=device,
             seed=seed,
             config=file,
-            settings=_with_split_seed(settings or {}, shared if file is None else {}),
+            settings=_with_split_options(settings or {}, shared if file is None else {}),
         )
         for dataset in graphs
         for model in chosen
@@ -156,15 +156,19 @@ def _shared_split(files: Sequence[ConfigFile]) -> dict[str, Any]:
     found = [file.tables.get("data", {}) for file in files]
     return {
         option: found[0][option]
-        for option in ("split", "split_seed")
+        for option in ("split", "split_seed", "fractions")
         if found and all(option in data and data[option] == found[0][option] for data in found)
     }
 
 
-def _with_split_seed(settings: Mapping[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
+def _with_split_options(settings: Mapping[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
     given = {key.rpartition(".")[2] for key in settings}
-    extra = {"data.split_seed": shared["split_seed"]} if "split_seed" in shared else {}
-    return dict(settings) if "split_seed" in given else {**settings, **extra}
+    extra = {
+        f"data.{option}": shared[option]
+        for option in ("split_seed", "fractions")
+        if option in shared and option not in given
+    }
+    return {**settings, **extra}
 
 
 def seed_list(seeds: int | Sequence[int]) -> tuple[int, ...]:

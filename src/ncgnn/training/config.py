@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from ncgnn.data import canonical_name, is_folder, list_datasets, split_families
+from ncgnn.data import (
+    DEFAULT_FRACTIONS,
+    canonical_name,
+    is_folder,
+    list_datasets,
+    make_split,
+    split_families,
+)
 from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
 from ncgnn.nn import (
     FeatureScaling,
@@ -32,12 +39,14 @@ from ncgnn.nn import (
     model_name,
     parse_options,
 )
-from ncgnn.options import Options, later_defaults
+from ncgnn.options import AddedLater, Options, later_defaults
 from ncgnn.training.evaluation import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ncgnn.data import Split
+    from ncgnn.graph import Graph
     from ncgnn.nn import Model
 
 Tree = dict[str, Any]
@@ -63,6 +72,8 @@ class DataConfig(Options):
     """``raw`` features, or ``row``: each row divided by its sum."""
     split_seed: Seed | None = None
     """Seed of the split, if it must not change with that of training."""
+    fractions: Annotated[tuple[NotNegative, NotNegative, NotNegative] | None, AddedLater] = None
+    """Shares of train, val and test, where they are not those of the split family."""
 
     @field_validator("split")
     @classmethod
@@ -70,6 +81,19 @@ class DataConfig(Options):
         if split != "custom" and split not in split_families():
             raise UnknownNameError("split family", split, list(split_families()))
         return split
+
+    @field_validator("fractions")
+    @classmethod
+    def _check_fractions(cls, shares: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if shares is not None and abs(sum(shares) - 1) > 1e-9:
+            raise ValueError("must sum to 1")
+        return None if shares == DEFAULT_FRACTIONS else shares  # one split, one name
+
+    def make_split(self, graph: Graph, seed: int, *, warn: bool = False) -> Split:
+        """The split of a graph for a seed of training."""
+        own = seed if self.split_seed is None else self.split_seed
+        shares = self.fractions or DEFAULT_FRACTIONS
+        return make_split(graph, self.split, own, fractions=shares, warn=warn)
 
 
 class TrainingConfig(Options):
@@ -132,6 +156,10 @@ class RunConfig(Options):
         """The seed of the split."""
         own = self.data.split_seed
         return self.training.seed if own is None else own
+
+    def make_split(self, graph: Graph, *, warn: bool = False) -> Split:
+        """The split of a graph that it names."""
+        return self.data.make_split(graph, self.training.seed, warn=warn)
 
     @property
     def sha256(self) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ncgnn.data import Split, load, make_split, split_families
+from ncgnn.data import Split, load, split_families
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, UnknownNameError, sentence
 from ncgnn.graph import as_graph
 from ncgnn.nn import GraphInputs, Grouping, Model, model_class, model_name
@@ -85,7 +85,8 @@ def fit(
         device: Where tensors live.
         on_epoch: Called with a record of every epoch.
         **settings: Options by the names that TOML and ``--set`` use, for example ``hidden=64``,
-            ``learning_rate=0.01``, ``threshold=0.4``, ``scaling="row"``, ``metric="roc_auc"``.
+            ``learning_rate=0.01``, ``threshold=0.4``, ``metric="roc_auc"``,
+            ``fractions=(0.7, 0.15, 0.15)``.
 
     Example:
         >>> import ncgnn
@@ -107,11 +108,13 @@ def fit(
     family = split.family if isinstance(split, Split) else split
     if isinstance(split, Split) and family not in split_families():
         family = "custom"
+    if isinstance(split, Split) and {"fractions", "data.fractions"} & settings.keys():
+        raise InputError("fractions come with the name of a split family; got a split beside them.")
     config = make_config(
         dataset=graph.name, model=model, split=family, seed=seed, device=device, settings=settings
     )
     if not isinstance(split, Split):
-        split = make_split(graph, family, config.split_seed)
+        split = config.make_split(graph, warn=True)
     trainer = new_trainer(config, graph, split)
     history: list[Record] = []
 
@@ -201,7 +204,7 @@ def new_trainer(config: RunConfig, graph: Graph, split: Split | None = None) -> 
     """
     training = config.training
     if split is None:
-        split = make_split(graph, config.data.split, config.split_seed, warn=False)
+        split = config.make_split(graph)
     inputs = GraphInputs(
         graph,
         device=find_device(training.device),
@@ -329,7 +332,7 @@ def _finished(folder: RunFolder, config: RunConfig, graph: Graph) -> RunResult |
     """The result of a finished run; None if its files are damaged, so that it is trained again."""
     try:
         result = finished_run(folder)
-        split = make_split(graph, config.data.split, config.split_seed, warn=False)
+        split = config.make_split(graph)
         check_same_graph(folder, config, graph.fingerprint, split.sha256)
     except DamagedFileError as error:
         warnings.warn(f"{error} It is trained again now.", NcgnnWarning, stacklevel=3)

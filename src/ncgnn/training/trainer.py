@@ -31,7 +31,6 @@ import torch
 from torch.autograd.graph import increment_version
 from torch.nn.functional import cross_entropy
 
-from ncgnn.data import make_split
 from ncgnn.errors import InputError, NcgnnError
 from ncgnn.nn import DropoutKey, Grouper, Grouping, check_features
 from ncgnn.training.evaluation import check_metric, score
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from ncgnn.data import Split
     from ncgnn.graph import Graph
     from ncgnn.nn import GraphInputs, GroupingRule, Model
-    from ncgnn.training.config import ClassShares, TrainingConfig
+    from ncgnn.training.config import ClassShares, RunConfig, TrainingConfig
 
 Record = dict[str, Any]
 
@@ -321,23 +320,21 @@ def check_trainable(graph: Graph, split: Split) -> None:
         raise InputError("the graph has one class only; there is nothing to classify.")
 
 
-def trainable_split(graph: Graph, dataset: str, family: str, seed: int) -> Split:
+def trainable_split(graph: Graph, config: RunConfig) -> Split:
     """A split to train with.
 
     Args:
         graph: The graph.
-        dataset: Its name, which begins an error.
-        family: Split family.
-        seed: Seed of the split.
+        config: The configuration, which names it.
 
     Raises:
         InputError: The graph cannot be split so, or nothing can be trained with it.
     """
     try:
-        split = make_split(graph, family, seed, warn=False)
+        split = config.make_split(graph)
         check_trainable(graph, split)
     except InputError as error:
-        raise InputError(f"{dataset}: {error}") from None
+        raise InputError(f"{config.data.dataset}: {error}") from None
     return split
 
 

@@ -26,7 +26,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 
 from ncgnn._io import write_text
 from ncgnn._numba import use_threads
-from ncgnn.data import load, make_split
+from ncgnn.data import load
 from ncgnn.errors import InputError, sentence
 from ncgnn.experiments.cells import use_class
 from ncgnn.experiments.sweeps import Watcher, default_workers, sweep
@@ -239,8 +239,7 @@ def seen_share(
     """The share of the fresh seeds' test nodes that a tuning seed trains or validates on."""
 
     def draw(seed: int) -> Split:
-        own = data.split_seed
-        return make_split(graph, data.split, seed if own is None else own, warn=False)
+        return data.make_split(graph, seed)
 
     known = np.zeros(graph.num_nodes, dtype=bool)
     for split in map(draw, used):
@@ -260,8 +259,7 @@ def _open_study(
 ) -> Study:
     """Open the study of a search, and queue again what a killed command has left of it."""
     configs = [search.first_config(seed) for seed in search.seeds]
-    places = [(config.data.dataset, config.data.split, config.split_seed) for config in configs]
-    splits = [trainable_split(graph, *place).sha256 for place in places]
+    splits = [trainable_split(graph, config).sha256 for config in configs]
     _check_graph_of_runs(runs, search, fresh, graph)
     folder = runs / search.study_name(graph.fingerprint, splits)
     study = Study(search, folder, trials, storage)

@@ -45,6 +45,7 @@ _SET_ELSEWHERE = {
     "training.seed": "--seeds",
     "training.metric": "--metric",
     "data.split_seed": "--set split_seed=…",
+    "data.fractions": "--fractions",
     "training.device": "--device",
 }
 _SEED = ("seed", "training.seed")
