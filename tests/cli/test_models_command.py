@@ -52,6 +52,7 @@ def test_the_list_as_json(run) -> None:
         "family": "spatial",
         "memory": "nodes × hidden",
         "edges": "incoming",
+        "edge_weights": True,
         "paper": model_class("gcn").paper,
         "implemented": True,
         "published": {},

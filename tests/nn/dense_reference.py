@@ -27,11 +27,16 @@ def mean(A):
     return torch.diag(power_or_zero(A.sum(1), -1.0)) @ A
 
 
-def neighbour_operators(backbone, separation, A, M, self_loops):
+def directed(A):
+    """D_in^-½ A D_out^-½."""
+    return torch.diag(power_or_zero(A.sum(1), -0.5)) @ A @ torch.diag(power_or_zero(A.sum(0), -0.5))
+
+
+def neighbour_operators(backbone, separation, A, M, self_loops, separate=False):
     """How the two layers of a channel see the neighbours."""
     eye = identity_like(A)
-    loops = eye if self_loops else torch.zeros_like(eye)
-    norm = symmetric if backbone == "gcn" else mean
+    loops = eye if self_loops and not separate else torch.zeros_like(eye)
+    norm = (directed if separate else symmetric) if backbone == "gcn" else mean
     S = norm(A + loops)
     among = M @ S @ M if backbone == "gcn" else mean(M @ (A + loops) @ M)
     if separation == "strict":
@@ -55,21 +60,42 @@ def written_rows(separation, M):
 
 
 def applied(layer, neighbours, root, rows, H):
-    """GCN: P·H·W. SAGE: R·H·W_root + P·H·W_neighbours + b. Both for the given rows only."""
-    if len(layer.weights) == 1:
-        return rows @ neighbours @ H @ layer.weights[0]
-    out = root @ H @ layer.weights[0] + neighbours @ H @ layer.weights[1] + layer.bias
+    """GCN: Σ P·H·W. SAGE: R·H·W_root + Σ P·H·W_neighbours + b. Both for the given rows only.
+
+    The sums have one term, or one per direction. There is a root as well in GCN where directions
+    are separate and nodes have self-loops.
+    """
+    weights = list(layer.weights)
+    out = 0 if layer.bias is None else layer.bias
+    if len(weights) > len(neighbours):
+        out = out + root @ H @ weights.pop(0)
+    for one, weight in zip(neighbours, weights, strict=True):
+        out = out + one @ H @ weight
     return rows @ out
 
 
-def reference_logits(model, backbone, separation, A, X, group, *, self_loops, activation):
+def reference_logits(
+    model, backbone, separation, A, X, group, *, self_loops, activation, separate=False
+):
     """Logits with the weights of a model, which is asked for nothing else."""
+    ways = [A, A.t()] if separate else [A]
     if separation == "none":
         group = torch.zeros_like(group)
     alpha = torch.exp(model.mixing) / torch.exp(model.mixing).sum(1, keepdim=True)
     channels = range(len(model.mixing))
     masks = [torch.diag((group == s).to(A.dtype)) for s in channels]
-    operators = [neighbour_operators(backbone, separation, A, M, self_loops) for M in masks]
+    operators = [
+        list(
+            zip(
+                *(
+                    neighbour_operators(backbone, separation, way, M, self_loops, separate)
+                    for way in ways
+                ),
+                strict=True,
+            )
+        )
+        for M in masks
+    ]
     rows = [written_rows(separation, M) for M in masks]
     hidden = [
         torch.relu(applied(model.first[s], operators[s][0], rows[s][0], rows[s][0], X))

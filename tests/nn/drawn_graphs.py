@@ -17,7 +17,7 @@ CLASSES = 3
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """``A[i, j]`` is 1 for an edge from j to i; ``A`` has no self-loops."""
+    """``A[i, j]`` is the weight of an edge from j to i; ``A`` has no self-loops."""
 
     A: torch.Tensor
     X: torch.Tensor
@@ -34,8 +34,14 @@ class Drawn:
     def graph(self):
         X = self.X.numpy()
         features = csr_array(X) if (X == 0).mean() > 0.5 else X
+        source, target = self.edge_index
+        weights = None if self.A.max() <= 1 else self.A[target, source].numpy()
         return Graph.from_edge_index(
-            self.edge_index, features=features, labels=self.labels, num_classes=CLASSES
+            self.edge_index,
+            features=features,
+            labels=self.labels,
+            num_classes=CLASSES,
+            edge_weights=weights,
         )
 
     def inputs(self, dtype=torch.float64, **options):
@@ -45,8 +51,10 @@ class Drawn:
         return Drawn(self.A[order][:, order], self.X[order], self.labels[order.numpy()])
 
 
-def drawn_graph(seed, *, nodes=13, features=16, directed=True, sparse=True, density=0.2):
-    """The last two nodes have no edges at all."""
+def drawn_graph(
+    seed, *, nodes=13, features=16, directed=True, sparse=True, density=0.2, weighted=False
+):
+    """The last two nodes have no edges at all; weights of edges are quarters up to 4."""
     draw = np.random.default_rng(seed)
     A = draw.random((nodes, nodes)) < density
     if not directed:
@@ -58,7 +66,11 @@ def drawn_graph(seed, *, nodes=13, features=16, directed=True, sparse=True, dens
         X *= draw.random((nodes, features)) < 0.07
         X[0, 0] = 1
     labels = draw.integers(0, CLASSES, nodes)
-    return Drawn(torch.from_numpy(A.astype(np.float64)), torch.from_numpy(X), labels)
+    A = A.astype(np.float64)
+    if weighted:
+        weights = draw.integers(1, 17, (nodes, nodes)) / 4
+        A *= weights if directed else np.maximum(weights, weights.T)
+    return Drawn(torch.from_numpy(A), torch.from_numpy(X), labels)
 
 
 def groups_of(num_nodes, seed=0):

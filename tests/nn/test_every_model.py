@@ -55,6 +55,11 @@ VARIANTS = {
     "tuned-gat": [{"norm": "batch"}, {"norm": "none"}],
     "wrgat": [{"original_edges": True}, {"relations": 1}],
 }
+DIRECTED = [name for name in model_names() if "direction" in model_class(name).Options.model_fields]
+for name in DIRECTED:
+    VARIANTS.setdefault(name, []).extend(
+        {"direction": direction} for direction in ("incoming", "both", "separate")
+    )
 CASES = [(name, {}) for name in model_names()]
 CASES += [(name, options) for name, variants in VARIANTS.items() for options in variants]
 

@@ -44,6 +44,45 @@ def test_logits_are_those_of_dense_matrices(separation, backbone, self_loops, ac
 
 @every_mode
 @both
+@pytest.mark.parametrize("self_loops", [True, False])
+def test_separate_directions_and_weights_of_edges(separation, backbone, self_loops):
+    options = {"self_loops": self_loops, "activation": True}
+    for seed, weighted in enumerate([True, False]):
+        drawn = drawn_graph(seed, sparse=seed == 0, weighted=weighted)
+        inputs = drawn.inputs()
+        for direction in ("separate", "incoming"):
+            for group, groups in groups_of(drawn.num_nodes, seed).values():
+                model = model_for(
+                    16,
+                    groups=groups,
+                    backbone=backbone,
+                    separation=separation,
+                    direction=direction,
+                    **options,
+                )
+                expected = reference_logits(
+                    model,
+                    backbone,
+                    separation,
+                    drawn.A,
+                    drawn.X,
+                    group,
+                    separate=direction == "separate",
+                    **options,
+                )
+                found = model(inputs, group)
+                assert (found - expected).abs().max() < 1e-9
+                parameters = list(model.parameters())
+                mine, theirs = (
+                    torch.autograd.grad(logits.square().sum(), parameters, materialize_grads=True)
+                    for logits in (found, expected)
+                )
+                for one, other in zip(mine, theirs, strict=True):
+                    assert torch.allclose(one, other, rtol=1e-7, atol=1e-9)
+
+
+@every_mode
+@both
 @pytest.mark.parametrize("sparse", [True, False])
 @pytest.mark.parametrize("which", ["mixed", "three", "all high"])
 def test_gradients_are_those_of_dense_matrices(separation, backbone, sparse, which):

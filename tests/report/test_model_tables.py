@@ -53,6 +53,7 @@ def row(**more):
         "family": "spatial",
         "memory": "nodes",
         "edges": "incoming",
+        "edge_weights": False,
         "paper": "One et al., A Title, with Commas, ICLR 2020, arXiv:1234.5678",
         "implemented": True,
         "published": {},
@@ -108,6 +109,7 @@ def test_details_name_the_graphs_of_our_own_search_and_the_edges():
     text = shown(model_details(row(about="It.", presets=presets, options=option_facts(Odd))))
     assert "values of our search, on paper splits of: actor, photo" in text
     assert "a node sees its incoming edges" in text
+    assert "not used" in text
 
 
 def test_the_list_is_grouped_by_family():

@@ -141,6 +141,7 @@ def _model_facts(name: str) -> dict[str, Any]:
             **listed,
             "memory": None,
             "edges": None,
+            "edge_weights": None,
             "implemented": False,
             "published": {dataset: mean for dataset, (mean, _) in printed.items()},
         }
@@ -151,6 +152,7 @@ def _model_facts(name: str) -> dict[str, Any]:
         "family": kind.family,
         "memory": kind.memory,
         "edges": kind.edges,
+        "edge_weights": kind.uses_weights and kind.edges != "none",
         "paper": kind.paper,
         "implemented": True,
         "published": {},

@@ -130,7 +130,9 @@ def _train_all(
     results: list[RunResult] = []
     with RunProgress() as progress, stop_requests() as stop:
         graph = ncgnn.load(configs[0].data.dataset, data_dir)
-        if (remark := about_edges(graph, [config.model.name for config in configs])) is not None:
+        # A model that was told which edges count needs no advice.
+        models = [c.model.name for c in configs if c.model.options.get("direction") in _DEFAULT]
+        if (remark := about_edges(graph, models)) is not None:
             progress.note(remark)
         for config in configs:
             folder = runs / config.name
@@ -173,6 +175,9 @@ def about_parameters(configs: list[RunConfig], settings: dict[str, Any]) -> str 
     )
 
 
+_DEFAULT = (None, "incoming")
+
+
 def about_edges(graph: Graph, models: Iterable[str]) -> str | None:
     """Say what these models miss of the edges of a graph that is not in the catalog."""
     if not graph.num_edges:
@@ -185,8 +190,8 @@ def about_edges(graph: Graph, models: Iterable[str]) -> str | None:
         return None
     return (
         f"note: {graph.name} is directed: with {', '.join(listening)} a node sees only the sources "
-        "of its incoming edges. If edges mean both directions, store both, for example with PyG's "
-        "to_undirected."
+        "of its incoming edges. If edges mean both directions, set direction=both, or "
+        "direction=separate for weights of its own for each; or store both directions."
     )
 
 

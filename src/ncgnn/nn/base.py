@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import warnings
 from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
@@ -23,13 +24,13 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from torch import nn
 
 from ncgnn._memory import available_gib
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.nn.functional import DropoutKey
-from ncgnn.nn.inputs import as_inputs, as_nodes
-from ncgnn.options import Options
+from ncgnn.nn.inputs import Direction, as_inputs, as_nodes
+from ncgnn.options import AddedLater, Options
 
 if TYPE_CHECKING:
-    from ncgnn.graph import GraphLike
+    from ncgnn.graph import Graph, GraphLike
     from ncgnn.nn.grouping import GroupingRule
     from ncgnn.nn.inputs import GraphInputs
 
@@ -41,6 +42,7 @@ Family: TypeAlias = Literal[
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Width = Annotated[int, Field(ge=1)]
+DirectionOption = Annotated[Direction, AddedLater]
 OptionsKind = TypeVar("OptionsKind", bound="ModelOptions")
 
 
@@ -101,6 +103,10 @@ class ConvolutionOptions(PlainOptions):
 
     self_loops: bool = True
     """Whether every node is its own neighbor too."""
+    direction: DirectionOption = "incoming"
+    """Which messages count: along stored edges into a node (``incoming``), along edges in ``both``
+    directions alike, or ``separate``: along and against edges, with weights of their own for each.
+    """
 
 
 @dataclass(frozen=True)
@@ -166,7 +172,9 @@ class Model(nn.Module):
         paper: Where it was published.
         family: How it uses the graph.
         memory: What its largest arrays grow with.
-        edges: Whether a node sees ``incoming`` edges, edges in ``both`` directions, or ``none``.
+        edges: Whether a node sees ``incoming`` edges, edges in ``both`` directions, or ``none``; by
+            default, where the model has an option ``direction``.
+        uses_weights: Whether the weights of edges count.
         Options: Its options with their types, defaults and descriptions. A class whose
             ``__init__`` has keyword parameters need not write one.
         computes_all: Whether the model computes the logits of all nodes whichever are asked for, so
@@ -179,6 +187,7 @@ class Model(nn.Module):
         tied_to: What of its graph the model has weights for, as in ``"every node"``, so that it
             cannot answer for others; empty where it can.
         untied_by: Options with which it could.
+        direction: The option of this name; None where the model has none.
     """
 
     title: ClassVar[str]
@@ -186,12 +195,14 @@ class Model(nn.Module):
     family: ClassVar[Family] = "other"
     memory: ClassVar[str] = "nodes × hidden"
     edges: ClassVar[Edges] = "incoming"
+    uses_weights: bool = False
     Options = ModelOptions
     computes_all: ClassVar[bool] = True
     rule: GroupingRule | None = None
     reach: int | None = None
     tied_to: str = ""
     untied_by: ClassVar[str] = ""
+    direction: Direction | None = None
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -276,6 +287,24 @@ class Model(nn.Module):
     def channel_alpha(self) -> torch.Tensor | None:
         """The weight α of message passing in each group; None where there is none."""
         return None
+
+    def check_edges(self, graph: Graph) -> None:
+        """Refuse to be trained with directions that a graph lacks, and tell of weights not used.
+
+        Raises:
+            InputError: ``direction`` is ``separate``, and edges have none.
+        """
+        if self.direction == "separate" and not graph.has_direction:
+            raise InputError(
+                "direction = 'separate' needs edges that point somewhere; those of the graph "
+                f"'{graph.name}' all go both ways. Set direction = 'both'."
+            )
+        if graph.edge_weights is not None and not self.uses_weights and self.edges != "none":
+            warnings.warn(
+                f"{self.title} does not use the weights of edges: all count alike.",
+                NcgnnWarning,
+                stacklevel=2,
+            )
 
     def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
         """Groups of parameters for the optimizer; by default one, decayed alike."""

@@ -13,6 +13,7 @@ from ncgnn.graph import as_graph
 from ncgnn.sparse import (
     ConstantSparse,
     add_self_loops,
+    directed_normalize,
     gcn_normalize,
     row_normalize,
     sparse_product,
@@ -21,12 +22,18 @@ from ncgnn.sparse import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from numpy.typing import NDArray
+    from scipy.sparse import csr_array
+
     from ncgnn.graph import Graph, GraphLike
 
 #: A constant matrix, in whichever form multiplies faster.
 Constant: TypeAlias = "ConstantSparse | torch.Tensor"
 
 FeatureScaling = Literal["raw", "row"]
+#: Which edges bring messages to a node: those into it, those into it and out of it alike, or both
+#: kinds with weights of their own for each.
+Direction: TypeAlias = Literal["incoming", "both", "separate"]
 _Made = TypeVar("_Made")
 
 # One multiply-add with a stored entry costs as much as this many in a dense product, so that a
@@ -94,12 +101,7 @@ class GraphInputs:
     @torch.inference_mode(False)
     def adjacency(self) -> ConstantSparse:
         """Row = target, column = source, all ones, without self-loops."""
-        matrix = self.graph.to_scipy(rows="targets")
-        if self.graph.num_self_loops:
-            matrix = matrix.copy()  # the graph's own arrays are not to be written to
-            matrix.setdiag(0)
-            matrix.eliminate_zeros()
-        return ConstantSparse.from_scipy(matrix).to(self.device).to(self.dtype)
+        return self._constant(self._stored(np.ones(self.graph.num_entries, dtype=np.float32)))
 
     @cached_property
     @torch.inference_mode(False)
@@ -140,30 +142,130 @@ class GraphInputs:
             )
         return known.constant, known.left
 
-    def gcn_operator(self, *, self_loops: bool = True, undirected: bool = False) -> ConstantSparse:
-        """D^-½ A D^-½, made once; degrees are sums of rows, that is of incoming edges."""
-        return self._normalized("gcn", gcn_normalize, self_loops, undirected)
+    def messages(
+        self, direction: Direction = "incoming", *, self_loops: bool = False
+    ) -> tuple[ConstantSparse, ...]:
+        """The matrices along which messages pass, row = who receives them; made once.
 
-    def mean_operator(
-        self, *, self_loops: bool = False, undirected: bool = False
-    ) -> ConstantSparse:
-        """D^-1 A, made once: the mean over the sources of incoming edges."""
-        return self._normalized("mean", row_normalize, self_loops, undirected)
+        Entries are the weights of edges. There is one matrix, with self-loops where they are asked
+        for. ``separate`` directions have two, along the edges and against them, and never
+        self-loops, which have no direction.
+        """
+        if direction == "separate":
+            return self.along, self.along.t()
+        matrix = self.weighted_adjacency
+        if direction == "both":
+            matrix = self.kept("undirected weights", self._make_undirected)
+        if not self_loops:
+            return (matrix,)
+        if matrix is self.adjacency:
+            return (self.looped_adjacency,)
+        whose = self._plainest(direction)
+        return (self.kept(("looped", whose), lambda: add_self_loops(matrix)),)
+
+    def _plainest(self, direction: Direction) -> Direction:
+        """``incoming`` where edges in both directions are the same ones."""
+        same = direction == "both" and self.messages("both")[0] is self.weighted_adjacency
+        return "incoming" if same else direction
+
+    @cached_property
+    @torch.inference_mode(False)
+    def weighted_adjacency(self) -> ConstantSparse:
+        """The adjacency with the weights of edges; itself where there are none."""
+        weights = self.graph.edge_weights
+        if weights is None:
+            return self.adjacency
+        return self._constant(self._stored(weights))
+
+    @cached_property
+    @torch.inference_mode(False)
+    def along(self) -> ConstantSparse:
+        """The weighted edges in the direction in which they were given: row = target.
+
+        A graph whose edges count in both directions still knows how they pointed, by
+        ``Graph.edge_directions``; in others edges point as they are stored.
+        """
+        directions, weights = self.graph.edge_directions, self.graph.edge_weights
+        if directions is None:
+            return self.weighted_adjacency
+        weights = np.ones(len(directions), dtype=np.float32) if weights is None else weights
+        given = self._stored(np.where(directions & 1, weights, 0))
+        mirrored = self._stored(np.where(directions & 1, 0, weights)).T.tocsr()
+        # An edge that was given is not made again from its mirror image.
+        mirrored = mirrored - mirrored.multiply(given.astype(bool))
+        matrix = (given + mirrored).tocsr()
+        matrix.eliminate_zeros()
+        return self._constant(matrix)
+
+    def _make_undirected(self) -> ConstantSparse:
+        """Weights in both directions, the larger one where an edge and its reverse have two."""
+        matrix = self.weighted_adjacency
+        if matrix is self.adjacency:
+            return self.undirected_adjacency
+        if matrix.t() is matrix:
+            return matrix
+        one = matrix.to_scipy()
+        return self._constant(one.maximum(one.T).tocsr())
+
+    def _stored(self, entries: NDArray[Any]) -> csr_array[Any]:
+        """A matrix with an entry per stored edge, row = target, without zeros and self-loops."""
+        from scipy.sparse import csr_array
+
+        graph, n = self.graph, self.num_nodes
+        matrix = csr_array((entries, graph.indices, graph.indptr), shape=(n, n))
+        matrix = matrix.copy()  # the graph's own arrays are not to be written to
+        if graph.num_self_loops:
+            matrix.setdiag(0)
+        matrix.eliminate_zeros()
+        return matrix
+
+    def _constant(self, matrix: csr_array[Any]) -> ConstantSparse:
+        matrix.sort_indices()
+        return ConstantSparse.from_scipy(matrix).to(self.device).to(self.dtype)
+
+    def gcn_operators(
+        self, direction: Direction = "incoming", *, self_loops: bool = True
+    ) -> tuple[ConstantSparse, ...]:
+        """D^-½ A D^-½ of the matrix of :meth:`messages`, made once.
+
+        Degrees are sums of rows, that is of incoming edges. For ``separate`` directions it is
+        D_in^-½ A D_out^-½ and its transpose, see :func:`ncgnn.sparse.directed_normalize`.
+        """
+        if direction == "separate":
+            operator = self.kept("directed gcn", lambda: directed_normalize(self.along))
+            return operator, operator.t()
+        return self._normalized("gcn", gcn_normalize, direction, self_loops)
+
+    def mean_operators(
+        self, direction: Direction = "incoming", *, self_loops: bool = False
+    ) -> tuple[ConstantSparse, ...]:
+        """D^-1 A of the matrices of :meth:`messages`, made once: weighted means over senders."""
+        return self._normalized("mean", row_normalize, direction, self_loops)
 
     def _normalized(
         self,
         name: str,
         normalize: Callable[..., ConstantSparse],
+        direction: Direction,
         self_loops: bool,
-        undirected: bool,
+    ) -> tuple[ConstantSparse, ...]:
+        direction = self._plainest(direction)
+
+        def make() -> tuple[ConstantSparse, ...]:
+            matrices = self.messages(direction, self_loops=self_loops)
+            return tuple(normalize(matrix, self_loops=False) for matrix in matrices)
+
+        return self.kept((name, direction, self_loops), make)
+
+    def gcn_operator(self, *, self_loops: bool = True, undirected: bool = False) -> ConstantSparse:
+        """The one matrix of :meth:`gcn_operators`."""
+        return self.gcn_operators("both" if undirected else "incoming", self_loops=self_loops)[0]
+
+    def mean_operator(
+        self, *, self_loops: bool = False, undirected: bool = False
     ) -> ConstantSparse:
-        undirected = undirected and self.undirected_adjacency is not self.adjacency
-
-        def make() -> ConstantSparse:
-            adjacency = self.undirected_adjacency if undirected else self.adjacency
-            return normalize(adjacency, self_loops=self_loops)
-
-        return self.kept((name, self_loops, undirected), make)
+        """The one matrix of :meth:`mean_operators`."""
+        return self.mean_operators("both" if undirected else "incoming", self_loops=self_loops)[0]
 
     def kept(self, name: Hashable, make: Callable[[], _Made]) -> _Made:
         """What a model derives from the graph alone: made when first asked for, then kept."""

@@ -163,7 +163,11 @@ def register_backbone(
     Returns:
         The model's class.
     """
-    fields = {"layer": staticmethod(constructor), "__doc__": f"Separated {name}."}
+    fields: dict[str, Any] = {
+        "layer": staticmethod(constructor),
+        "uses_weights": False,
+        "__doc__": f"Separated {name}.",
+    }
     return register_model(type(name, (SeparatedGNN,), fields), name, replace=replace)
 
 

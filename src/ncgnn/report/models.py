@@ -63,18 +63,14 @@ def model_tables(rows: Sequence[Fact]) -> list[Table]:
 
 def model_details(row: Fact) -> list[Table]:
     """One model: what it is, where it comes from, and its options."""
-    edges = {
-        "incoming": "a node sees its incoming edges",
-        "both": "seen in both directions",
-        "none": "not seen",
-    }
     facts = {
         "name": row["name"],
         "about": row.get("about"),
         "family": row["family"],
         "paper": row["paper"],
         _MEMORY: row["memory"],
-        "directed edges": edges.get(row["edges"]),
+        "directed edges": _edges(row),
+        "edge weights": {True: "used", False: "not used"}.get(row.get("edge_weights")),
         "published accuracy": _scores(row["published"]),
         "presets": _presets(row["presets"]) if row["implemented"] else None,
         "status": None if row["implemented"] else "not implemented",
@@ -94,6 +90,18 @@ def model_details(row: Fact) -> list[Table]:
     )
     head = ("option", "type", "default", "meaning")
     return [about, Table("Options", head, options, left=4, unbroken=(0,), widths={1: 20})]
+
+
+def _edges(row: Fact) -> str | None:
+    """What a model sees of edges, by default where it has an option for that."""
+    words = {
+        "incoming": "a node sees its incoming edges",
+        "both": "seen in both directions",
+        "none": "not seen",
+    }
+    seen = words.get(row["edges"])
+    chosen = any(option["name"] == "direction" for option in row.get("options", ()))
+    return f"{seen}, unless direction says otherwise" if seen and chosen else seen
 
 
 def option_facts(kind: type[BaseModel]) -> list[Fact]:

@@ -16,6 +16,7 @@ from ncgnn.sparse._backend import empty
 from ncgnn.sparse.matrix import ConstantSparse, SparsePattern
 from ncgnn.sparse.normalize import (
     add_self_loops,
+    directed_normalize,
     gcn_normalize,
     masked_adjacency,
     row_normalize,
@@ -34,6 +35,7 @@ __all__ = [
     "ConstantSparse",
     "SparsePattern",
     "add_self_loops",
+    "directed_normalize",
     "edge_softmax",
     "empty",
     "gather_columns",

@@ -54,6 +54,16 @@ def row_normalize(adjacency: ConstantSparse, self_loops: bool = False) -> Consta
     return weighted.scale(rows=_power_or_zero(weighted.row_sums(), -1.0))
 
 
+def directed_normalize(adjacency: ConstantSparse) -> ConstantSparse:
+    """D_in^-½ A D_out^-½ of Dir-GNN (arXiv:2305.10498), with the sums of rows and of columns.
+
+    That of the transpose is the transpose of it.
+    """
+    _check_square(adjacency)
+    incoming, outgoing = adjacency.row_sums(), adjacency.column_sums()
+    return adjacency.scale(_power_or_zero(incoming, -0.5), _power_or_zero(outgoing, -0.5))
+
+
 def _power_or_zero(degrees: Tensor, exponent: float) -> Tensor:
     return degrees.pow(exponent).masked_fill_(degrees == 0, 0)
 

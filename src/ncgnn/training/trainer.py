@@ -99,6 +99,7 @@ class Trainer:
     ) -> None:
         check_trainable(inputs.graph, split)
         check_metric(config.metric, inputs.graph.labels[split.val])
+        model.check_edges(inputs.graph)
         self.model, self.inputs, self.split, self.config = model, inputs, split, config
         self.train, self.val, self.test = (
             torch.from_numpy(part.copy()).to(inputs.device)

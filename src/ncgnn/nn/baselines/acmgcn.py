@@ -55,6 +55,7 @@ class ACMGCN(Model):
     family = "spectral"
     memory = "3 × nodes × hidden"
     reach = 2
+    uses_weights = True
     Options = ACMGCNOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:

@@ -51,6 +51,7 @@ class CAGNN(Model):
         "Heterophily, TNNLS 2023"
     )
     family = "spatial"
+    uses_weights = True
     Options = CAGNNOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:

@@ -35,10 +35,13 @@ class TwoLayerGNN(Model):
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
         chosen = parse_options(self.Options, options)
-        self_loops = not isinstance(chosen, ConvolutionOptions) or chosen.self_loops
-        self.backbone = LinearBackbone(self.operators, self_loops)
+        if isinstance(chosen, ConvolutionOptions):
+            self.direction = chosen.direction
+            self.backbone = LinearBackbone(self.operators, chosen.self_loops, chosen.direction)
+        else:
+            self.backbone = LinearBackbone(self.operators, self_loops=True)
         self.reach = self.backbone.reach(2)
-        terms = self.backbone.operators.terms
+        terms = self.backbone.terms
         self.first = LinearLayer(num_features, chosen.hidden, terms, bias=True)
         self.second = LinearLayer(chosen.hidden, num_classes, terms, bias=True)
         self.dropout = chosen.dropout
@@ -86,6 +89,7 @@ class GCN(TwoLayerGNN):
         "ICLR 2017, arXiv:1609.02907"
     )
     family = "spatial"
+    uses_weights = True
     Options = ConvolutionOptions
     operators = "gcn"
 
@@ -109,6 +113,7 @@ class GraphSAGE(TwoLayerGNN):
         "arXiv:1706.02216"
     )
     family = "spatial"
+    uses_weights = True
     Options = SAGEOptions
     operators = "sage"
 

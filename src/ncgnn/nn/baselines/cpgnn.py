@@ -86,6 +86,7 @@ class CPGNN(Model):
     paper = "Zhu et al., Graph Neural Networks with Heterophily, AAAI 2021, arXiv:2009.13566"
     family = "spectral"
     edges = "both"
+    uses_weights = True
     Options = CPGNNOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -111,8 +112,9 @@ class CPGNN(Model):
             self._prior.keep(key, prior)
         even = 1 / prior.shape[1]
         first = beliefs = torch.softmax(prior, 1) - even
+        (adjacency,) = inputs.messages("both")
         for _ in range(self.options.steps):
-            beliefs = first + inputs.undirected_adjacency @ (beliefs @ self.compatibility)
+            beliefs = first + adjacency @ (beliefs @ self.compatibility)
         return beliefs + even
 
     def prior(self, inputs: GraphInputs, key: DropoutKey | None = None) -> torch.Tensor:

@@ -56,6 +56,7 @@ class FAGCN(Model):
     family = "attention"
     memory = "nodes × hidden × layers, edges"
     edges = "both"
+    uses_weights = True
     Options = FAGCNOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
 from pydantic import model_validator
 from torch import nn
 from torch.nn.functional import elu
 
-from ncgnn.nn.base import Model, PlainOptions, Rate, Width, parse_options
+from ncgnn.nn.base import DirectionOption, Model, PlainOptions, Rate, Width, parse_options
 from ncgnn.nn.functional import at, attend, dropout
 from ncgnn.nn.layers import FeatureLinear
 
@@ -32,6 +32,10 @@ class GATOptions(PlainOptions):
     """Attention heads of the first layer, each of width ``hidden / heads``."""
     output_heads: Width = 1
     """Attention heads of the second layer, whose logits are averaged."""
+    direction: DirectionOption = "incoming"
+    """Which messages count: along stored edges into a node (``incoming``), along edges in ``both``
+    directions alike, or ``separate``: along and against edges, with weights of their own for each.
+    """
 
     @model_validator(mode="after")
     def _even_heads(self) -> Self:
@@ -53,7 +57,10 @@ class GAT(Model):
         h_i = \sum_j \mathrm{drop}(\alpha_{ij}) W x_j + c
 
     The heads of the first layer are concatenated and followed by ELU; those of the second are
-    averaged. The input of both layers is dropped. N(i) are the sources of incoming edges.
+    averaged. The input of both layers is dropped. N(i) are the sources of incoming edges; with
+    ``direction = "separate"`` there is one such sum over them and one over the targets of outgoing
+    edges, each with its own W, a and b, and i itself is in neither of them but has weights
+    :math:`W' x_i`.
 
     Decisions: ``hidden`` is the width of all heads together, so that GAT is as wide as the other
     models (the authors' 8 heads of 8 units are ``hidden=64``). The authors drop 0.6 everywhere.
@@ -72,6 +79,7 @@ class GAT(Model):
         self.dropout, hidden = chosen.dropout, chosen.hidden
         given = chosen.attention_dropout
         self.attention_dropout = self.dropout if given is None else given
+        self.direction = chosen.direction
         self.first = FeatureLinear(num_features, hidden, bias=False)
         self.first_heads = Attention(chosen.heads, hidden // chosen.heads)
         self.first_bias = nn.Parameter(torch.zeros(hidden))
@@ -80,14 +88,53 @@ class GAT(Model):
         self.second_bias = nn.Parameter(torch.zeros(num_classes))
         for weight in (self.first.weight, self.second.weight):
             nn.init.xavier_uniform_(weight)
+        self.first_more = self.second_more = None
+        if chosen.direction == "separate":
+            wide = chosen.output_heads * num_classes
+            self.first_more = _Separate(
+                FeatureLinear(num_features, hidden, bias=False),
+                Attention(chosen.heads, hidden // chosen.heads),
+                FeatureLinear(num_features, hidden, bias=False),
+            )
+            self.second_more = _Separate(
+                nn.Linear(hidden, wide, bias=False),
+                Attention(chosen.output_heads, num_classes),
+                nn.Linear(hidden, num_classes, bias=False),
+            )
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; nothing is dropped where ``key`` is None."""
-        pattern, rate = inputs.looped_adjacency.pattern, self.attention_dropout
-        before = self.first(inputs, self.dropout, at(key, 0))
+        along, *against = inputs.messages(self.direction or "incoming", self_loops=True)
+        pattern, rate = along.pattern, self.attention_dropout
+        given = inputs, self.dropout, at(key, 0)
+        before = self.first(*given)
         hidden = self.first_heads(pattern, before, rate, at(key, 1)).flatten(1) + self.first_bias
-        before = self.second(dropout(elu(hidden), self.dropout, at(key, 2)))
-        return self.second_heads(pattern, before, rate, at(key, 3)).mean(1) + self.second_bias
+        if self.first_more is not None:
+            heads, own = self.first_more(against[0].pattern, given, rate, at(key, 4))
+            hidden = hidden + heads.flatten(1) + own
+        hidden = dropout(elu(hidden), self.dropout, at(key, 2))
+        before = self.second(hidden)
+        logits = self.second_heads(pattern, before, rate, at(key, 3)).mean(1) + self.second_bias
+        if self.second_more is not None:
+            heads, own = self.second_more(against[0].pattern, (hidden,), rate, at(key, 5))
+            logits = logits + heads.mean(1) + own
+        return logits
+
+
+class _Separate(nn.Module):
+    """What a layer with separate directions adds: attention against edges, and the node itself."""
+
+    def __init__(self, linear: nn.Module, heads: Attention, own: nn.Module) -> None:
+        super().__init__()
+        self.linear, self.heads, self.own = linear, heads, own
+        for layer in (linear, own):
+            nn.init.xavier_uniform_(cast("torch.Tensor", layer.weight))
+
+    def forward(
+        self, pattern: SparsePattern, given: tuple[Any, ...], rate: float, key: int | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of heads [n, heads, width] and of the node itself, from what linear maps are given."""
+        return self.heads(pattern, self.linear(*given), rate, key), self.own(*given)
 
 
 class Attention(nn.Module):

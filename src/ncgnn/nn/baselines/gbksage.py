@@ -65,6 +65,7 @@ class GBKSage(Model):
     family = "attention"
     memory = "nodes × hidden, edges"
     reach = 2
+    uses_weights = True
     Options = GBKSageOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:

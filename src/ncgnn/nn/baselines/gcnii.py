@@ -58,6 +58,7 @@ class GCNII(Model):
     paper = "Chen et al., Simple and Deep Graph Convolutional Networks, ICML 2020, arXiv:2007.02133"
     family = "spatial"
     memory = "nodes × hidden × layers"
+    uses_weights = True
     Options = GCNIIOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:

@@ -87,6 +87,7 @@ class GloGNN(Model):
         "Heterophily, ICML 2022, arXiv:2205.07308"
     )
     family = "global"
+    uses_weights = True
     Options = GloGNNOptions
     untied_by = "set delta = 1"
 

@@ -24,7 +24,7 @@ from ncgnn.nn.base import (
 )
 from ncgnn.nn.functional import at, dropout
 from ncgnn.nn.layers import FeatureLinear
-from ncgnn.sparse import ConstantSparse, SparsePattern
+from ncgnn.sparse import ConstantSparse, SparsePattern, gcn_normalize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +101,7 @@ class H2GCN(Model):
             InputError: Training would need more memory than there is.
         """
         hops = (
-            inputs.gcn_operator(self_loops=False, undirected=True),
+            inputs.kept("distance one", lambda: self._distance_one(inputs)),
             inputs.kept("distance two", lambda: self._distance_two(inputs)),
         )
         start = torch.relu(self.embedding(inputs))
@@ -135,6 +135,9 @@ class H2GCN(Model):
             following = number * 2**level + place
             total = total + self._read_out_dropped(hops, hop @ part, levels[1:], key, following)
         return total
+
+    def _distance_one(self, inputs: GraphInputs) -> ConstantSparse:
+        return gcn_normalize(inputs.undirected_adjacency, self_loops=False)
 
     def _distance_two(self, inputs: GraphInputs) -> DistanceTwo:
         pattern = inputs.undirected_adjacency.pattern

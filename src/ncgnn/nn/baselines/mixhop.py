@@ -61,6 +61,7 @@ class MixHop(Model):
     )
     family = "spatial"
     memory = "powers × nodes × hidden"
+    uses_weights = True
     Options = MixHopOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:

@@ -41,6 +41,7 @@ class SGC(Model):
     paper = "Wu et al., Simplifying Graph Convolutional Networks, ICML 2019, arXiv:1902.07153"
     family = "spectral"
     memory = "nodes × features"
+    uses_weights = True
     Options = SGCOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
@@ -74,6 +75,7 @@ class FilteredPerceptron(Model):
     """
 
     family = "spectral"
+    uses_weights = True
     Options = PerceptronOptions
     undecayed: ClassVar[str]
 

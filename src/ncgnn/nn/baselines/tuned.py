@@ -1,9 +1,10 @@
 """GCN, GraphSAGE and GAT with residuals, normalization and depth (Luo et al., NeurIPS 2024).
 
 The three models are stacks of layers norm(convolution(h) + [h·W + b]) that differ in the
-convolution alone. Every graph is made undirected. A convolution is called as ``(inputs, h)``, where
-h is the output of the layer before, and None stands for the features. Weights come before
-neighbors, so that sparse features stay sparse and nothing is wider than a hidden layer.
+convolution alone. Every graph is made undirected, unless ``direction`` says otherwise. A
+convolution is called as ``(inputs, h)``, where h is the output of the layer before, and None stands
+for the features. Weights come before neighbors, so that sparse features stay sparse and nothing is
+wider than a hidden layer.
 """
 
 from __future__ import annotations
@@ -14,69 +15,118 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ncgnn.nn.base import ConvolutionOptions, Model, Rate, Width, parse_options
+from ncgnn.nn.base import ConvolutionOptions, DirectionOption, Model, Rate, Width, parse_options
 from ncgnn.nn.functional import at, attend, relu_dropout
 from ncgnn.nn.layers import FeatureLinear, Norm, Term, make_norm, product
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ncgnn.nn.functional import DropoutKey
-    from ncgnn.nn.inputs import GraphInputs
+    from ncgnn.nn.inputs import Direction, GraphInputs
     from ncgnn.sparse import ConstantSparse
 
 
 class GraphConvolution(nn.Module):
-    """Â·h·W + b with Â = D^-½ A D^-½; ``self_loops`` put ones on the diagonal of A."""
+    """Â·h·W + b with Â = D^-½ A D^-½; ``self_loops`` put ones on the diagonal of A.
 
-    def __init__(self, width: int, hidden: int, self_loops: bool) -> None:
+    With separate directions Ŝ·h·W + Ŝᵀ·h·W' + b with Ŝ = D_in^-½ A D_out^-½, and with self-loops
+    h·W'' beside it.
+    """
+
+    def __init__(self, width: int, hidden: int, self_loops: bool, direction: Direction) -> None:
         super().__init__()
-        self.self_loops = self_loops
+        self.self_loops: bool = self_loops
+        self.direction: Direction = direction
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(width, hidden)))
         self.bias = nn.Parameter(torch.zeros(hidden))
+        separate = direction == "separate"
+        self.against = _another(self.weight) if separate else None
+        self.own = _another(self.weight) if separate and self_loops else None
 
     def forward(self, inputs: GraphInputs, h: torch.Tensor | None) -> torch.Tensor:
         """[n, hidden]."""
-        operator = inputs.gcn_operator(self_loops=self.self_loops, undirected=True)
-        return _times(inputs, h, self.weight, operator) + self.bias
+        operator, *against = inputs.gcn_operators(self.direction, self_loops=self.self_loops)
+        total = _times(inputs, h, self.weight, operator) + self.bias
+        return _plus(total, inputs, h, (self.against, self.own), (*against, None))
 
 
 class MeanConvolution(nn.Module):
-    """h·W + mean(h of neighbors)·V + b."""
+    """h·W + mean(h of neighbors)·V + b, with separate directions two means.
 
-    def __init__(self, width: int, hidden: int, self_loops: bool) -> None:
+    With these, no node is among those that a mean is over: its own row has weights already.
+    """
+
+    def __init__(self, width: int, hidden: int, self_loops: bool, direction: Direction) -> None:
         super().__init__()
-        self.self_loops = self_loops
+        self.self_loops: bool = self_loops
+        self.direction: Direction = direction
         self.own = nn.Parameter(torch.empty(width, hidden))
         self.neighbors = nn.Parameter(torch.empty(width, hidden))
         self.bias = nn.Parameter(torch.empty(hidden))
+        self.against = None
+        if direction == "separate":
+            self.against = nn.Parameter(torch.empty(width, hidden))
         bound = max(1, width) ** -0.5  # as torch's Linear
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -bound, bound)
 
     def forward(self, inputs: GraphInputs, h: torch.Tensor | None) -> torch.Tensor:
         """[n, hidden]."""
-        operator = inputs.mean_operator(self_loops=self.self_loops, undirected=True)
+        operator, *against = inputs.mean_operators(self.direction, self_loops=self.self_loops)
         around = _times(inputs, h, self.neighbors, operator)
-        return _times(inputs, h, self.own) + around + self.bias
+        total = _times(inputs, h, self.own) + around + self.bias
+        return _plus(total, inputs, h, (self.against,), against)
 
 
 class AttentionConvolution(nn.Module):
     """Σ_j α_ij z_j with z = h·W and α_ij = softmax_j LeakyReLU(⟨a, z_i⟩ + ⟨b, z_j⟩).
 
-    It has one head and no bias.
+    It has one head and no bias. With separate directions, every direction has a W and an attention,
+    and with self-loops the node's own row has weights and is not attended to.
     """
 
-    def __init__(self, width: int, hidden: int, self_loops: bool) -> None:
+    def __init__(self, width: int, hidden: int, self_loops: bool, direction: Direction) -> None:
         super().__init__()
-        self.self_loops = self_loops
+        self.self_loops: bool = self_loops
+        self.direction: Direction = direction
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(width, hidden)))
         self.target = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, hidden)))
         self.source = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, hidden)))
+        separate = direction == "separate"
+        more = (self.weight, self.target, self.source) if separate else ()
+        self.against = nn.ParameterList(map(_another, more))
+        self.own = _another(self.weight) if separate and self_loops else None
 
     def forward(self, inputs: GraphInputs, h: torch.Tensor | None) -> torch.Tensor:
         """[n, hidden]."""
-        pattern = inputs.gcn_operator(self_loops=self.self_loops, undirected=True).pattern
+        along, *against = inputs.messages(self.direction, self_loops=self.self_loops)
         z = _times(inputs, h, self.weight)
-        return attend(pattern, z.unsqueeze(1), self.target, self.source).squeeze(1)
+        total = attend(along.pattern, z.unsqueeze(1), self.target, self.source).squeeze(1)
+        for matrix in against:
+            weight, target, source = self.against
+            z = _times(inputs, h, weight)
+            total = total + attend(matrix.pattern, z.unsqueeze(1), target, source).squeeze(1)
+        return _plus(total, inputs, h, (self.own,), (None,))
+
+
+def _another(parameter: nn.Parameter) -> nn.Parameter:
+    """A parameter of the same shape, with values of its own."""
+    return nn.Parameter(nn.init.xavier_uniform_(torch.empty_like(parameter)))
+
+
+def _plus(
+    total: torch.Tensor,
+    inputs: GraphInputs,
+    h: torch.Tensor | None,
+    weights: Sequence[torch.Tensor | None],
+    operators: Sequence[ConstantSparse | None],
+) -> torch.Tensor:
+    """The total and operator · h · weight for all weights that there are."""
+    for weight, operator in zip(weights, operators, strict=False):
+        if weight is not None:
+            total = total + _times(inputs, h, weight, operator)
+    return total
 
 
 def _times(
@@ -107,6 +157,10 @@ class TunedOptions(ConvolutionOptions):
     """
     residual: bool = True
     """Whether every layer adds a linear map of its input."""
+    direction: DirectionOption = "both"
+    """Which messages count: along stored edges into a node (``incoming``), along edges in ``both``
+    directions alike, or ``separate``: along and against edges, with weights of their own for each.
+    """
     jumping: bool = False
     """Whether the last linear layer sees the sum of all layers, not the last one alone."""
 
@@ -123,6 +177,7 @@ class TunedGNN(Model):
     family = "spatial"
     memory = "nodes × hidden × layers"
     edges = "both"
+    uses_weights = True
     Options = TunedOptions
     convolution: type[nn.Module]
     #: Hops that a layer's normalization needs beyond its own one.
@@ -133,9 +188,12 @@ class TunedGNN(Model):
         chosen = parse_options(self.Options, options)
         self.dropout, self.jumping = chosen.dropout, chosen.jumping
         self.reach = chosen.layers + self.degree_hops
+        self.direction = chosen.direction
         self.layers, width, linear = nn.ModuleList(), num_features, FeatureLinear
         for _ in range(chosen.layers):
-            convolution = type(self).convolution(width, chosen.hidden, chosen.self_loops)
+            convolution = self.convolution(
+                width, chosen.hidden, chosen.self_loops, chosen.direction
+            )
             residual = linear(width, chosen.hidden) if chosen.residual else None
             norm = make_norm(chosen.norm, chosen.hidden)
             self.layers.append(TunedLayer(convolution, residual, norm))
@@ -172,7 +230,8 @@ class TunedSAGE(TunedGNN):
     """GraphSAGE with residuals, normalization and depth (https://arxiv.org/abs/2406.08993).
 
     As :class:`TunedGCN`, but the convolution is h·W + mean(h over neighbors)·W'' + b. As in the
-    released recipe, the mean counts the node itself too, because the graph has self-loops.
+    released recipe, the mean counts the node itself too, because the graph has self-loops; with
+    ``direction = "separate"`` it does not.
     """
 
     title = "tuned SAGE"
@@ -190,6 +249,7 @@ class TunedGAT(TunedGNN):
     title = "tuned GAT"
     family = "attention"
     memory = "nodes × hidden × layers, edges"
+    uses_weights = False
     convolution = AttentionConvolution
 
 

@@ -43,6 +43,7 @@ from ncgnn.sparse import (
     edge_softmax,
     gather_columns,
     gather_rows,
+    row_normalize,
     sampled_dot,
     weighted_matmul,
 )
@@ -136,8 +137,10 @@ class WRGAT(Model):
         depth = inputs.kept(("structural rings", *wanted), lambda: limit_rings(inputs, *wanted))
         name = ("structural relations", depth)
         structural = inputs.kept(name, lambda: build_relations(inputs, depth))
-        original = (inputs.mean_operator(),) if self.options.original_edges else ()
-        return (*original, *structural)
+        if not self.options.original_edges:
+            return structural
+        original = inputs.kept("original relation", lambda: row_normalize(inputs.adjacency))
+        return (original, *structural)
 
 
 class RelationalAttention(nn.Module):

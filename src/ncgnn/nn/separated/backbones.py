@@ -35,7 +35,7 @@ from ncgnn.nn.separated.channels import OPERATORS, Channel, LinearChannels, iden
 from ncgnn.sparse import ConstantSparse, SparsePattern, add_self_loops
 
 if TYPE_CHECKING:
-    from ncgnn.nn.inputs import GraphInputs
+    from ncgnn.nn.inputs import Direction, GraphInputs
     from ncgnn.nn.layers import SharedProducts
     from ncgnn.nn.separated.channels import Operators, Separation
 
@@ -100,15 +100,18 @@ class LinearBackbone(Backbone):
     Args:
         name: Of the operators: ``"gcn"``, ``"sage"``, or another key of ``OPERATORS``.
         self_loops: Whether every node is its own neighbor too.
+        direction: Which edges bring messages.
     """
 
-    def __init__(self, name: str, self_loops: bool) -> None:
+    def __init__(self, name: str, self_loops: bool, direction: Direction = "incoming") -> None:
         self.operators = OPERATORS[name]
-        self.self_loops = self_loops
+        self.self_loops: bool = self_loops
+        self.direction: Direction = direction
+        self.terms = self.operators.count_terms(self_loops, direction)
 
     def layer(self, width: int, hidden: int) -> LinearLayer:
         """One weight matrix per operator."""
-        return LinearLayer(width, hidden, self.operators.terms, self.operators.bias)
+        return LinearLayer(width, hidden, self.terms, self.operators.bias)
 
     def reach(self, layers: int) -> int:
         """One hop per layer, and one more where neighbors' degrees count."""
@@ -118,9 +121,8 @@ class LinearBackbone(Backbone):
         self, inputs: GraphInputs, separation: Separation, num_groups: int
     ) -> LinearChannels:
         """Channels of operators."""
-        operators = inputs.kept(
-            (self.operators, self.self_loops), lambda: self.operators(inputs, self.self_loops)
-        )
+        chosen = self.self_loops, self.direction
+        operators = inputs.kept((self.operators, *chosen), lambda: self.operators(inputs, *chosen))
         return LinearChannels(inputs, operators, separation, num_groups)
 
     def first(
@@ -182,10 +184,19 @@ class ConvBackbone(Backbone):
         constructor: Called as ``constructor(width, hidden)``.
         self_loops: Whether edges from every node to itself are added after masking. Layers that add
             their own, as PyG's ``GCNConv`` and ``GATConv`` do by default, replace them.
+        direction: Which edges bring messages: ``incoming`` ones, or those of ``both`` directions.
+        kind: Which matrix of :meth:`GraphInputs.messages` holds them.
     """
 
-    def __init__(self, constructor: LayerConstructor, self_loops: bool) -> None:
-        self.constructor, self.self_loops = constructor, self_loops
+    def __init__(
+        self,
+        constructor: LayerConstructor,
+        self_loops: bool,
+        direction: Direction = "incoming",
+        kind: int = 0,
+    ) -> None:
+        self.constructor, self.self_loops, self.kind = constructor, self_loops, kind
+        self.direction: Direction = direction
 
     def reach(self, layers: int) -> int | None:
         """One hop per layer of this package; what another layer normalizes by is not known."""
@@ -206,7 +217,11 @@ class ConvBackbone(Backbone):
         self, inputs: GraphInputs, separation: Separation, num_groups: int
     ) -> ConvChannels:
         """Channels of edges."""
-        return ConvChannels(inputs, separation, self.self_loops)
+        if self.direction == "incoming":
+            edges = inputs.edge_index
+        else:
+            edges = inputs.messages(self.direction)[self.kind].pattern.edge_index
+        return ConvChannels(inputs, edges, separation, self.self_loops)
 
     def first(
         self, layer: Any, channel: Channel, products: SharedProducts, name: str
@@ -249,12 +264,70 @@ class ConvBackbone(Backbone):
         return replace(given, keep=places if given.keep is None else given.keep[places])
 
 
+class TwoWayBackbone(Backbone):
+    """Two layers that the user names, one for messages along edges and one against them, added up.
+
+    What such a layer does with a node's own row, each of the two does with weights of its own.
+    """
+
+    def __init__(self, constructor: LayerConstructor, self_loops: bool) -> None:
+        self.ways = [ConvBackbone(constructor, self_loops, "separate", kind) for kind in (0, 1)]
+
+    def reach(self, layers: int) -> int | None:
+        """That of one of the layers: receptive fields follow edges both ways."""
+        return self.ways[0].reach(layers)
+
+    def layer(self, width: int, hidden: int) -> nn.Module:
+        """A layer per direction."""
+        return nn.ModuleList(way.layer(width, hidden) for way in self.ways)
+
+    def channels(
+        self, inputs: GraphInputs, separation: Separation, num_groups: int
+    ) -> Callable[[torch.Tensor, torch.Tensor], Channel]:
+        """Channels with the edges of both directions."""
+        makers = [way.channels(inputs, separation, num_groups) for way in self.ways]
+
+        def make(rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
+            along, against = (maker(rows, ordered) for maker in makers)
+            firsts, seconds = (along.first, against.first), (along.second, against.second)
+            return replace(along, first=firsts, second=seconds)
+
+        return make
+
+    def first(
+        self, layer: Any, channel: Channel, products: SharedProducts, name: str
+    ) -> torch.Tensor:
+        """The sum of both first layers."""
+        along, against = self._parts(channel)
+        return self.ways[0].first(layer[0], along, products, name) + self.ways[1].first(
+            layer[1], against, products, name
+        )
+
+    def second(self, layer: Any, channel: Channel, hidden: torch.Tensor) -> torch.Tensor:
+        """The sum of both second layers."""
+        along, against = self._parts(channel)
+        first, other = self.ways
+        return first.second(layer[0], along, hidden) + other.second(layer[1], against, hidden)
+
+    def restrict(self, channel: Channel, places: torch.Tensor) -> tuple[ConvInput, ...]:
+        """The same inputs; fewer rows of the outputs count."""
+        parts = zip(self.ways, self._parts(channel), strict=True)
+        return tuple(way.restrict(part, places) for way, part in parts)
+
+    def _parts(self, channel: Channel) -> list[Channel]:
+        """The channel of each direction."""
+        pairs = zip(channel.first, channel.second, strict=True)
+        return [replace(channel, first=first, second=second) for first, second in pairs]
+
+
 class ConvChannels:
     """Makes the channels of a plugged-in layer."""
 
-    def __init__(self, inputs: GraphInputs, separation: Separation, self_loops: bool) -> None:
-        self.inputs, self.separation, self.self_loops = inputs, separation, self_loops
-        self.edges = inputs.edge_index
+    def __init__(
+        self, inputs: GraphInputs, edges: torch.Tensor, separation: Separation, self_loops: bool
+    ) -> None:
+        self.inputs, self.edges = inputs, edges
+        self.separation, self.self_loops = separation, self_loops
 
     def __call__(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
         """The channel of the group that holds the given nodes."""

@@ -34,7 +34,7 @@ from ncgnn.nn.inputs import as_group, as_nodes, select_rows
 from ncgnn.nn.layers import Term
 from ncgnn.sparse import (
     ConstantSparse,
-    add_self_loops,
+    directed_normalize,
     gcn_normalize,
     masked_adjacency,
     row_normalize,
@@ -43,7 +43,7 @@ from ncgnn.sparse import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ncgnn.nn.inputs import GraphInputs
+    from ncgnn.nn.inputs import Direction, GraphInputs
     from ncgnn.nn.separated.backbones import Backbone
 
 Separation = Literal["strict", "source", "renormalized", "target-only", "none"]
@@ -264,11 +264,16 @@ Operators: TypeAlias = "tuple[ConstantSparse | None, ...]"
 
 
 class LinearOperators(ABC):
-    """The operators of a backbone on one graph.
+    """The operators of a backbone on one graph: of the node itself, and one per kind of message.
+
+    With ``separate`` directions there are two kinds of messages, along edges and against them. A
+    self-loop would be a message of both kinds; instead, the node's own row gets weights of its own
+    where self-loops are asked for.
 
     Args:
         inputs: The graph.
         self_loops: Whether every node is its own neighbor too.
+        direction: Which edges bring messages.
 
     Attributes:
         hops: How far away a layer's messages come from.
@@ -276,30 +281,46 @@ class LinearOperators(ABC):
     """
 
     bias: ClassVar[bool]
-    terms: ClassVar[int] = 1
+    has_own: ClassVar[bool] = False
+    has_messages: ClassVar[bool] = True
     hops: ClassVar[int] = 1
     degree_hops: ClassVar[int] = 0
-    undirected: ClassVar[bool] = False
 
-    def __init__(self, inputs: GraphInputs, self_loops: bool) -> None:
-        adjacency = inputs.undirected_adjacency if self.undirected else inputs.adjacency
-        if self_loops and adjacency is inputs.adjacency:
-            self.base = inputs.looped_adjacency
-        else:
-            self.base = add_self_loops(adjacency) if self_loops else adjacency
-        self.whole = self._normalize(self.base)
+    def __init__(
+        self, inputs: GraphInputs, self_loops: bool, direction: Direction = "incoming"
+    ) -> None:
+        self.separate = direction == "separate"
+        self.own: Operators = (None,) if self._needs_own(self_loops, direction) else ()
+        self.bases: tuple[ConstantSparse, ...] = ()
+        if self.has_messages:
+            self.bases = inputs.messages(direction, self_loops=self_loops)
+        self.whole = self._of(self.bases)
+
+    @classmethod
+    def count_terms(cls, self_loops: bool, direction: Direction) -> int:
+        """The number of operators, and so of weight matrices."""
+        messages = (2 if direction == "separate" else 1) if cls.has_messages else 0
+        return cls._needs_own(self_loops, direction) + messages
+
+    @classmethod
+    def _needs_own(cls, self_loops: bool, direction: Direction) -> bool:
+        return cls.has_own or (self_loops and direction == "separate")
+
+    def _of(self, adjacencies: tuple[ConstantSparse, ...]) -> Operators:
+        """The operators of adjacencies that hold self-loops already where they are wanted."""
+        return (*self.own, *map(self._normalize, adjacencies))
 
     @abstractmethod
-    def _normalize(self, adjacency: ConstantSparse) -> Operators:
-        """The operators of an adjacency that holds self-loops already where they are wanted."""
+    def _normalize(self, adjacency: ConstantSparse) -> ConstantSparse:
+        """The operator of one adjacency."""
 
     def masked_targets(self, inside: torch.Tensor) -> Operators:
         """norm(M A): only nodes inside receive messages; degrees are of the masked matrix."""
-        return self._normalize(masked_adjacency(self.base, targets=inside))
+        return self._of(tuple(masked_adjacency(base, targets=inside) for base in self.bases))
 
     def masked_sources(self, inside: torch.Tensor) -> Operators:
         """norm(A M): only nodes inside send messages; degrees are of the masked matrix."""
-        return self._normalize(masked_adjacency(self.base, sources=inside))
+        return self._of(tuple(masked_adjacency(base, sources=inside) for base in self.bases))
 
     def within(self, rows: torch.Tensor) -> Operators:
         """Messages among the given nodes only, [rows, rows]: separation changes no degree."""
@@ -307,63 +328,60 @@ class LinearOperators(ABC):
 
 
 class GcnOperators(LinearOperators):
-    """S = D^-½ A D^-½ of graph convolutional networks (https://arxiv.org/abs/1609.02907)."""
+    """S = D^-½ A D^-½ of graph convolutional networks (https://arxiv.org/abs/1609.02907).
+
+    With separate directions D_in^-½ A D_out^-½ and its transpose, and the node itself where there
+    are self-loops (https://arxiv.org/abs/2305.10498).
+    """
 
     bias = False
     degree_hops = 1
 
-    def _normalize(self, adjacency: ConstantSparse) -> Operators:
-        return (gcn_normalize(adjacency, self_loops=False),)
+    def _normalize(self, adjacency: ConstantSparse) -> ConstantSparse:
+        if self.separate:
+            return directed_normalize(adjacency)
+        return gcn_normalize(adjacency, self_loops=False)
 
 
-class UndirectedGcnOperators(GcnOperators):
-    """The same, with every edge in both directions."""
-
-    undirected = True
-
-
-class UndirectedMeanOperators(LinearOperators):
-    """The mean over neighbors, with every edge in both directions."""
+class MeanOperators(LinearOperators):
+    """The mean over neighbors."""
 
     bias = False
-    undirected = True
 
-    def _normalize(self, adjacency: ConstantSparse) -> Operators:
-        return (row_normalize(adjacency),)
+    def _normalize(self, adjacency: ConstantSparse) -> ConstantSparse:
+        return row_normalize(adjacency)
 
 
-class SageOperators(LinearOperators):
+class SageOperators(MeanOperators):
     """The node itself and the mean of its neighbors (https://arxiv.org/abs/1706.02216).
 
     Where edges are removed the mean is over the neighbors that are left; mode ``source`` alone
-    divides by the number of all neighbors.
+    divides by the number of all neighbors. With separate directions there is a mean for each.
     """
 
     bias = True
-    terms = 2
-
-    def _normalize(self, adjacency: ConstantSparse) -> Operators:
-        return (None, row_normalize(adjacency))
+    has_own = True
 
     def within(self, rows: torch.Tensor) -> Operators:
         """The mean over the neighbors among the given nodes."""
-        return (None, row_normalize(self.base.block(rows, rows)))
+        return self._of(tuple(base.block(rows, rows) for base in self.bases))
 
 
 class IdentityOperators(LinearOperators):
     """No neighbors at all."""
 
     bias = True
+    has_own = True
+    has_messages = False
     hops = 0
 
-    def _normalize(self, adjacency: ConstantSparse) -> Operators:
-        return (None,)
+    def _normalize(self, adjacency: ConstantSparse) -> ConstantSparse:
+        return adjacency
 
 
 OPERATORS: dict[str, type[LinearOperators]] = {
     "gcn": GcnOperators,
+    "mean": MeanOperators,
     "sage": SageOperators,
     "identity": IdentityOperators,
-    "undirected-gcn": UndirectedGcnOperators,
-    "undirected-mean": UndirectedMeanOperators,
 }

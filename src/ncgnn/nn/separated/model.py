@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import nn
 
 from ncgnn.errors import InputError
-from ncgnn.nn.base import Model, ModelOptions, Rate, Width, parse_options
+from ncgnn.nn.base import DirectionOption, Model, ModelOptions, Rate, Width, parse_options
 from ncgnn.nn.functional import at, mix_relu_dropout, relu_dropout
 from ncgnn.nn.grouping import (
     GroupingRule,
@@ -25,12 +25,13 @@ from ncgnn.nn.separated.backbones import (
     Isomorphism,
     LinearBackbone,
     SumConvolution,
+    TwoWayBackbone,
 )
 from ncgnn.nn.separated.channels import Layouts, Separation
 
 if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
-    from ncgnn.nn.inputs import GraphInputs
+    from ncgnn.nn.inputs import Direction, GraphInputs
     from ncgnn.nn.layers import Term
     from ncgnn.nn.separated.backbones import Backbone, LayerConstructor
     from ncgnn.nn.separated.channels import Channel
@@ -51,6 +52,10 @@ class SeparatedOptions(ModelOptions):
     """Rate before the last linear layer."""
     self_loops: bool = True
     """Whether every node is its own neighbor too."""
+    direction: DirectionOption = "incoming"
+    """Which messages count: along stored edges into a node (``incoming``), along edges in ``both``
+    directions alike, or ``separate``: along and against edges, with weights of their own for each.
+    """
     activation: bool = False
     """Whether ReLU follows the second layer."""
     hops: Annotated[int, Field(ge=1)] = 1
@@ -129,6 +134,7 @@ class SeparatedGNN(Model):
 
     family = "separated"
     paper = "Zhou et al., Clarify Confused Nodes via Separated Learning, arXiv:2306.02285"
+    uses_weights = True
     Options = SeparatedOptions
     computes_all = False
     layer: ClassVar[BackboneName | LayerConstructor] = "gcn"
@@ -147,7 +153,9 @@ class SeparatedGNN(Model):
         self.dropout, self.readout_dropout = chosen.dropout, chosen.readout_dropout
         self.num_groups = len(chosen.dropout)
         self.activation = chosen.activation
-        self.backbone = _backbone(backbone or type(self).layer, chosen.self_loops)
+        self.direction = chosen.direction
+        self.backbone = _backbone(backbone or type(self).layer, chosen.self_loops, self.direction)
+        self.uses_weights = isinstance(self.backbone, LinearBackbone)
         self.reach = self.backbone.reach(2)
         channels = 1 if self.separation == "none" else self.num_groups
         self.first = nn.ModuleList(
@@ -233,15 +241,19 @@ class SeparatedGNN(Model):
         self._products.active = active
 
 
-def _backbone(backbone: BackboneName | LayerConstructor, self_loops: bool) -> Backbone:
+def _backbone(
+    backbone: BackboneName | LayerConstructor, self_loops: bool, direction: Direction
+) -> Backbone:
     if isinstance(backbone, str):
         if backbone in get_args(BackboneName):
-            return LinearBackbone(backbone, self_loops)
+            return LinearBackbone(backbone, self_loops, direction)
         raise InputError(
             f"backbone must be one of {', '.join(get_args(BackboneName))}, or a constructor "
             f"(width, hidden) -> layer; got '{backbone}'."
         )
-    return ConvBackbone(backbone, self_loops)
+    if direction == "separate":
+        return TwoWayBackbone(backbone, self_loops)
+    return ConvBackbone(backbone, self_loops, direction)
 
 
 class NCGCN(SeparatedGNN):
@@ -258,6 +270,7 @@ class NCGAT(SeparatedGNN):
     """Separated learning with graph attention (https://arxiv.org/abs/1710.10903)."""
 
     memory = "edges × heads, nodes × features"
+    uses_weights = False
     layer = Attention
 
 
@@ -265,6 +278,7 @@ class NCGIN(SeparatedGNN):
     """Separated learning with GIN layers (https://arxiv.org/abs/1810.00826)."""
 
     memory = "nodes × features"
+    uses_weights = False
     layer = Isomorphism
 
 
@@ -272,4 +286,5 @@ class NCGraphConv(SeparatedGNN):
     """Separated learning with GraphConv layers (https://arxiv.org/abs/1810.02244)."""
 
     memory = "nodes × features"
+    uses_weights = False
     layer = SumConvolution

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import nn
 
-from ncgnn.nn.base import Model, Rate, Width, parse_options
+from ncgnn.nn.base import DirectionOption, Model, Rate, Width, parse_options
 from ncgnn.nn.functional import at, relu_dropout
 from ncgnn.nn.inputs import as_nodes
 from ncgnn.nn.layers import Norm, make_norm, product
@@ -38,6 +38,10 @@ class SeparatedTunedOptions(SeparatedOptions):
     """ReLU follows every layer, so this cannot be chosen."""
     readout_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Dropout rate of the rows that raw features are mixed into, before the last linear layer."""
+    direction: DirectionOption = "both"
+    """Which messages count: along stored edges into a node (``incoming``), along edges in ``both``
+    directions alike, or ``separate``: along and against edges, with weights of their own for each.
+    """
     layers: Annotated[int, Field(ge=1)] = 3
     """Number of convolutions."""
     norm: Norm = "layer"
@@ -70,7 +74,7 @@ class SeparatedTunedGNN(Model):
     r"""A deep message-passing model whose weights and messages are separated by groups of nodes.
 
     Every group s has weights in every layer, and normalization is shared. For the rows of group s,
-    with S = norm(A) of the undirected graph,
+    with S = norm(A) of the undirected graph (or as ``direction`` says),
 
     .. math::
 
@@ -95,6 +99,7 @@ class SeparatedTunedGNN(Model):
     family = "separated"
     paper = "Ours, after arXiv:2306.02285 and arXiv:2406.08993"
     edges = "both"
+    uses_weights = True
     Options = SeparatedTunedOptions
     #: Whether a node's own row has weights of its own beside the mean of its neighbors.
     has_own: bool = False
@@ -107,9 +112,13 @@ class SeparatedTunedGNN(Model):
         self.num_groups = len(chosen.dropout)
         groups = self._channels = 1 if chosen.separation == "none" else len(chosen.dropout)
         widths = [num_features, *[chosen.hidden] * (chosen.layers - 1)]
-        terms = 1 + self.has_own + chosen.residual
+        self.direction = chosen.direction
+        separate = chosen.direction == "separate"
+        # Self-loops have no direction: a node's own row has weights of its own in their place.
+        own = (self.has_own or (separate and chosen.self_loops)) + chosen.residual
+        kinds = 2 if separate else 1
         self.layers = nn.ModuleList(
-            _GroupedLayer(width, chosen.hidden, groups, terms, chosen.norm, chosen.common)
+            _GroupedLayer(width, chosen.hidden, groups, (kinds, own), chosen.norm, chosen.common)
             for width in widths
         )
         self.mixing = nn.Parameter(torch.full((groups, 2), 0.5)) if chosen.raw else None
@@ -118,7 +127,9 @@ class SeparatedTunedGNN(Model):
             nn.init.xavier_uniform_(self.raw, gain=nn.init.calculate_gain("relu"))
         self.readout = nn.Linear(chosen.hidden, num_classes)
         backbone = LinearBackbone(
-            "undirected-mean" if self.has_own else "undirected-gcn", chosen.self_loops
+            "mean" if self.has_own else "gcn",
+            chosen.self_loops and not separate,
+            chosen.direction,
         )
         self.reach = backbone.reach(chosen.layers)
         self._layouts = Layouts(backbone, chosen.separation, self.num_groups)
@@ -184,7 +195,8 @@ class _GroupedLayer(nn.Module):
         width: Number of columns of h.
         hidden: Number of columns of the result.
         groups: Number of groups.
-        terms: Number of weight matrices per group: of messages, of a node's own row, of a residual.
+        terms: Number of weight matrices per group: of messages, one or two, and of a node's own row
+            and its residual.
         norm: Which normalization.
         deviation: Factor of the groups' deviations from common weights; None: there are none.
     """
@@ -194,7 +206,7 @@ class _GroupedLayer(nn.Module):
         width: int,
         hidden: int,
         groups: int,
-        terms: int,
+        terms: tuple[int, int],
         norm: Norm,
         deviation: float | None = None,
     ) -> None:
@@ -212,21 +224,26 @@ class _GroupedLayer(nn.Module):
         pool = torch.cat(rows) if rows is not None and layout.pooled else None
         parts: list[torch.Tensor] = []
         for s, channel in enumerate(layout.channels):
-            message, bias, *own = self._combine(cast("_Weights", self.groups[s]))
+            message, bias, *rest = self._combine(cast("_Weights", self.groups[s]))
+            kinds = len(channel.second)
+            against, own = rest[: kinds - 1], rest[kinds - 1 :]
             if rows is None:
                 raw = cast("Term", channel.raw)
                 total = product(channel.first[0], message) + bias
-                more = [product(raw, weight) for weight in own]
+                more = [product(channel.first[1], weight) for weight in against]
+                more += [product(raw, weight) for weight in own]
             else:
-                total = (channel.second[0] @ (rows[s] if pool is None else pool)) @ message + bias
-                more = [rows[s] @ weight for weight in own]
+                sent = rows[s] if pool is None else pool
+                total = (channel.second[0] @ sent) @ message + bias
+                more = [(channel.second[1] @ sent) @ weight for weight in against]
+                more += [rows[s] @ weight for weight in own]
             for extra in more:
                 total = total + extra
             parts.append(total)
         return self.norm(torch.cat(parts))
 
     def _combine(self, group: _Weights) -> list[torch.Tensor]:
-        """Weights of messages, bias and weights of own rows of a group."""
+        """Weights of a group in the order of :attr:`_Weights.all`."""
         if self.common is None or self.deviation is None:
             return group.all
         return [
@@ -238,16 +255,20 @@ class _GroupedLayer(nn.Module):
 class _Weights(nn.Module):
     """The weights of one group in one layer, as torch's ``Linear`` begins them."""
 
-    def __init__(self, width: int, hidden: int, terms: int) -> None:
+    def __init__(self, width: int, hidden: int, terms: tuple[int, int]) -> None:
         super().__init__()
+        kinds, own = terms
         self.message = nn.Parameter(nn.init.xavier_uniform_(torch.empty(width, hidden)))
-        self.own = nn.ParameterList(torch.empty(width, hidden) for _ in range(terms - 1))
+        self.own = nn.ParameterList(torch.empty(width, hidden) for _ in range(own))
         self.bias = nn.Parameter(torch.zeros(hidden))
         bound = max(1, width) ** -0.5
         for parameter in self.own:
             nn.init.uniform_(parameter, -bound, bound)
+        self.against = nn.ParameterList(
+            nn.init.xavier_uniform_(torch.empty(width, hidden)) for _ in range(kinds - 1)
+        )
 
     @property
     def all(self) -> list[torch.Tensor]:
-        """Weights of messages, bias, weights of own rows."""
-        return [self.message, self.bias, *self.own]
+        """Weights of messages, bias, weights of messages against edges, weights of own rows."""
+        return [self.message, self.bias, *self.against, *self.own]
