@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ncgnn.nn.base import Model
 
 #: A field with more than this share of all nodes is the whole graph, which needs no copy.
-LARGEST_SHARE = 0.5
+LARGEST_SHARE = 0.9
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ wider than a hidden layer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast
 
 import torch
 from pydantic import Field
@@ -17,7 +17,9 @@ from torch import nn
 
 from ncgnn.nn.base import ConvolutionOptions, DirectionOption, Model, Rate, Width, parse_options
 from ncgnn.nn.functional import at, attend, relu_dropout
+from ncgnn.nn.inputs import as_nodes, select_rows
 from ncgnn.nn.layers import FeatureLinear, Norm, Term, make_norm, product
+from ncgnn.sparse import sparse_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +27,12 @@ if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
     from ncgnn.nn.inputs import Direction, GraphInputs
     from ncgnn.sparse import ConstantSparse
+
+
+#: An operator, None = the identity, and what its product with h is multiplied by, None = left out.
+WeightedTerm: TypeAlias = "tuple[ConstantSparse | None, torch.Tensor | None]"
+# Where more of the nodes take part, all of them are computed at once.
+_FEW = 0.5
 
 
 class GraphConvolution(nn.Module):
@@ -49,6 +57,12 @@ class GraphConvolution(nn.Module):
         operator, *against = inputs.gcn_operators(self.direction, self_loops=self.self_loops)
         total = _times(inputs, h, self.weight, operator) + self.bias
         return _plus(total, inputs, h, (self.against, self.own), (*against, None))
+
+    def terms(self, inputs: GraphInputs) -> list[WeightedTerm]:
+        """The operators P_t and weights W_t of Σ_t P_t·h·W_t + b."""
+        operators = inputs.gcn_operators(self.direction, self_loops=self.self_loops)
+        found = [*zip(operators, (self.weight, self.against), strict=False)]
+        return [*found, (None, self.own)]
 
 
 class MeanConvolution(nn.Module):
@@ -77,6 +91,11 @@ class MeanConvolution(nn.Module):
         around = _times(inputs, h, self.neighbors, operator)
         total = _times(inputs, h, self.own) + around + self.bias
         return _plus(total, inputs, h, (self.against,), against)
+
+    def terms(self, inputs: GraphInputs) -> list[WeightedTerm]:
+        """The operators P_t and weights W_t of Σ_t P_t·h·W_t + b."""
+        operators = inputs.mean_operators(self.direction, self_loops=self.self_loops)
+        return [(None, self.own), *zip(operators, (self.neighbors, self.against), strict=False)]
 
 
 class AttentionConvolution(nn.Module):
@@ -140,6 +159,21 @@ def _times(
         return product(Term(inputs.features, operator), weight)
     total = h @ weight
     return total if operator is None else operator @ total
+
+
+def _times_features(
+    inputs: GraphInputs,
+    operator: ConstantSparse | None,
+    rows: torch.Tensor,
+    weight: torch.Tensor,
+) -> torch.Tensor:
+    """Rows of operator · features · weight: messages first, which is least for few rows."""
+    if operator is None:
+        return select_rows(inputs.features, rows) @ weight
+    few, features = operator.rows(rows), inputs.features
+    if isinstance(features, torch.Tensor):
+        return (few @ features) @ weight
+    return sparse_product(few, features) @ weight
 
 
 class TunedOptions(ConvolutionOptions):
@@ -208,6 +242,61 @@ class TunedGNN(Model):
             h = relu_dropout(layer(inputs, h), self.dropout, at(key, place))
             total = h if total is None or not self.jumping else total + h
         return self.readout(cast("torch.Tensor", total))
+
+    def node_logits(
+        self,
+        inputs: GraphInputs,
+        group: torch.Tensor | None,
+        key: DropoutKey | None,
+        nodes: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """Logits of the given nodes, None = all; of few nodes, layers compute what they need."""
+        if nodes is not None and key is None and not torch.is_grad_enabled():
+            nodes = as_nodes(nodes, inputs.everyone)
+            rows = self._needed(inputs, nodes)
+            if rows is not None:
+                return self._compute_rows(inputs, rows)
+        return super().node_logits(inputs, group, key, nodes)
+
+    def _needed(self, inputs: GraphInputs, nodes: torch.Tensor) -> list[torch.Tensor] | None:
+        """The rows that each layer must compute for some nodes; None where most of them are."""
+        if self.jumping or not hasattr(self.convolution, "terms"):
+            return None
+        rows = [nodes]
+        layers: list[Any] = list(self.layers)
+        for layer in layers[:0:-1]:
+            parts = [rows[0]]
+            for operator, weight in layer.convolution.terms(inputs):
+                if operator is not None and weight is not None:
+                    parts.append(operator.rows(rows[0]).pattern.col.to(torch.int64))
+            rows.insert(0, torch.cat(parts).unique())
+            if len(rows[0]) > _FEW * inputs.num_nodes:
+                return None
+        return rows
+
+    def _compute_rows(self, inputs: GraphInputs, rows: list[torch.Tensor]) -> torch.Tensor:
+        """What :meth:`logits` computes, each layer for its rows alone."""
+        h, before = torch.empty(0), inputs.everyone
+        layers: list[Any] = list(self.layers)
+        for layer, wanted in zip(layers, rows, strict=True):
+            place = torch.searchsorted(before, wanted)
+            total: torch.Tensor = layer.convolution.bias
+            for operator, weight in layer.convolution.terms(inputs):
+                if weight is None:
+                    continue
+                if before is inputs.everyone:
+                    total = total + _times_features(inputs, operator, wanted, weight)
+                elif operator is None:
+                    total = total + h.index_select(0, place) @ weight
+                else:
+                    total = total + operator.block(wanted, before) @ (h @ weight)
+            if layer.residual is not None and before is inputs.everyone:
+                linear = layer.residual
+                total = total + _times_features(inputs, None, wanted, linear.weight) + linear.bias
+            elif layer.residual is not None:
+                total = total + layer.residual(h.index_select(0, place))
+            h, before = torch.relu(layer.norm(total)), wanted
+        return self.readout(h)
 
 
 class TunedGCN(TunedGNN):
