@@ -520,7 +520,8 @@ class Graph:
         if edge_weights is not None:
             weights = check_edge_weights(edge_weights, len(sources)).astype(np.float32)
         bits = None
-        if self.edge_directions is not None or not self.is_directed:
+        both_ways = self.edge_directions is not None or not self.is_directed
+        if both_ways:
             # A self-loop is one entry whichever way it is read.
             back = sources != targets
             bits = np.full(len(sources) + int(back.sum()), FORWARD, dtype=np.uint8)
@@ -545,6 +546,8 @@ class Graph:
             shipped_splits=splits,
             num_added=self.num_added + added,
         )
+        if both_ways and not self.is_directed:
+            result.__dict__["is_directed"] = False  # found out once, not for every extension
         if result.node_ids is not None:
             new = result.node_ids[self.num_nodes :].tolist()
             places = dict(zip(new, range(self.num_nodes, count), strict=True))

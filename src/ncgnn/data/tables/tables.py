@@ -182,7 +182,8 @@ class Tables:
             other_labels=other,
         )
         base = replace(graph, num_added=0, source=replace(self, report=report))
-        base.__dict__["places"] = graph.places
+        for name in ("places", "is_directed"):  # found out once, for all extensions of a graph
+            base.__dict__[name] = getattr(graph, name)
         return base.add_nodes(
             len(new) if features is None else features,
             pairs,
