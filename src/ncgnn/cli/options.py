@@ -29,7 +29,7 @@ def complete_from(names: Callable[[], Iterable[str]]) -> Callable[[str], list[st
 def _model_names() -> list[str]:
     """Names of models, read from the presets: importing torch would take seconds."""
     presets = (resources.files("ncgnn") / "training" / "presets").iterdir()
-    return sorted({Path(one.name).stem for one in presets} - {"common", "searched"})
+    return sorted({Path(one.name).stem for one in presets} - {"common", "searched", "tables"})
 
 
 def _expand_home(path: Path) -> Path:

@@ -20,6 +20,7 @@ from ncgnn.training.config import (
     read_toml,
     search_space,
     searched_datasets,
+    tables_preset,
     to_toml,
 )
 from ncgnn.training.evaluation import (
@@ -121,6 +122,7 @@ __all__ = [
     "searched_datasets",
     "summary",
     "table_format",
+    "tables_preset",
     "to_toml",
     "train_run",
     "trainable_split",

@@ -28,6 +28,7 @@ from ncgnn.data import (
     is_folder,
     list_datasets,
     make_split,
+    read_manifest,
     split_families,
 )
 from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
@@ -221,12 +222,14 @@ def make_config(
     seed: int | None = None,
     config: Path | str | ConfigFile | None = None,
     settings: Mapping[str, Any] | None = None,
+    tables: Literal["directed", "undirected"] | None = None,
 ) -> RunConfig:
     """Put a configuration together; what comes later wins.
 
-    Defaults, then the preset of model, dataset and split family, then the TOML file, then the
-    arguments named here, then ``settings``, whose keys are ``section.option``, or ``option`` alone
-    where one section only can have it.
+    Defaults, then the preset of model, dataset and split family, then that of people's own tables
+    (``tables`` says that the dataset is such, and whether its edges have a direction; a dataset
+    folder says so itself), then the TOML file, then the arguments named here, then ``settings``,
+    whose keys are ``section.option``, or ``option`` alone where one section only can have it.
     """
     file = read_config_file(config) if isinstance(config, Path | str) else config
     where = "configuration" if file is None else str(file.path)
@@ -260,7 +263,13 @@ def make_config(
         raise InputError("name a graph: GRAPH on the command line, or dataset = … under [data].")
     beside = None if file is None or ("data", "dataset") in said else file.path.parent
     data["dataset"] = locate_dataset(str(data["dataset"]), beside)
-    return resolve_config(_merge(preset(name, data["dataset"], data.get("split")), tree), where)
+    shipped = preset(name, data["dataset"], data.get("split"))
+    if tables is None and is_folder(data["dataset"]):
+        manifest = read_manifest(data["dataset"])
+        tables = "directed" if manifest["directed"] else "undirected"
+    if tables is not None:
+        shipped = _merge(shipped, tables_preset(name, directed=tables == "directed"))
+    return resolve_config(_merge(shipped, tree), where)
 
 
 def resolve_config(tree: Tree, where: str = "configuration") -> RunConfig:
@@ -454,6 +463,16 @@ def preset(model: str, dataset: str, split: str | None = None) -> Tree:
             section, option = find_option(key)
             tree.setdefault(section, {})[option] = value
     return tree
+
+
+def tables_preset(model: str, *, directed: bool) -> Tree:
+    """Where a model begins on people's own tables; see ``presets/tables.toml``."""
+    tree = _shipped("tables")
+    options = tree["model"] | (tree["directed"] if directed else {})
+    options |= tree["models"].get(model, {})
+    known = model_class(model).Options.model_fields
+    kept = {option: value for option, value in options.items() if option in known}
+    return {"training": tree["training"], "model": kept}
 
 
 def has_preset(model: str, dataset: str) -> bool:

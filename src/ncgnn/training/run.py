@@ -110,8 +110,17 @@ def fit(
         family = "custom"
     if isinstance(split, Split) and {"fractions", "data.fractions"} & settings.keys():
         raise InputError("fractions come with the name of a split family; got a split beside them.")
+    tables = None
+    if graph.source is not None:
+        tables = "directed" if graph.has_direction else "undirected"
     config = make_config(
-        dataset=graph.name, model=model, split=family, seed=seed, device=device, settings=settings
+        dataset=graph.name,
+        model=model,
+        split=family,
+        seed=seed,
+        device=device,
+        settings=settings,
+        tables=tables,
     )
     if not isinstance(split, Split):
         split = config.make_split(graph, warn=True)
