@@ -70,7 +70,7 @@ def model_details(row: Fact) -> list[Table]:
         "paper": row["paper"],
         _MEMORY: row["memory"],
         "directed edges": _edges(row),
-        "edge weights": {True: "used", False: "not used"}.get(row.get("edge_weights")),
+        "edge weights": _uses(row.get("edge_weights")),
         "published accuracy": _scores(row["published"]),
         "presets": _presets(row["presets"]) if row["implemented"] else None,
         "status": None if row["implemented"] else "not implemented",
@@ -90,6 +90,10 @@ def model_details(row: Fact) -> list[Table]:
     )
     head = ("option", "type", "default", "meaning")
     return [about, Table("Options", head, options, left=4, unbroken=(0,), widths={1: 20})]
+
+
+def _uses(used: bool | None) -> str | None:
+    return None if used is None else "used" if used else "not used"
 
 
 def _edges(row: Fact) -> str | None:
