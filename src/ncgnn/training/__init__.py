@@ -34,6 +34,7 @@ from ncgnn.training.evaluation import (
     score,
     scores,
 )
+from ncgnn.training.explanation import Effect, Explanation, describe_effect
 from ncgnn.training.folder import (
     CONFIG,
     DONE,
@@ -80,6 +81,8 @@ __all__ = [
     "ConfigFile",
     "DamagedFileError",
     "DataConfig",
+    "Effect",
+    "Explanation",
     "Metric",
     "ModelConfig",
     "OtherRunError",
@@ -100,6 +103,7 @@ __all__ = [
     "code_versions",
     "config_sha256",
     "deciles",
+    "describe_effect",
     "find_device",
     "find_option",
     "finished_run",

@@ -16,6 +16,7 @@ from ncgnn.graph import as_graph
 from ncgnn.nn import Grouper, counting_phases
 from ncgnn.training.answers import Answers
 from ncgnn.training.evaluation import SCORE_NAMES, evaluation
+from ncgnn.training.explanation import Explanation, explain
 from ncgnn.training.folder import (
     ENVIRONMENT,
     GRAPH,
@@ -132,6 +133,39 @@ class TrainedModel:
         facts = Inference(self, given, update_old=update_old).facts(only)
         names, said = self.graph.class_names, {"model": self.config.model.name}
         return Answers.of(facts, names, top=top, probabilities=probabilities, about=said)
+
+    def explain(
+        self, node: Any, graph: GraphLike | None = None, *, neighbors: int = 20, features: int = 10
+    ) -> Explanation:
+        """Why the model answers as it does for a node: what it would answer without parts of it.
+
+        Each of the parts is left out in turn, and the model computes the answer again: all
+        neighbors, all of the node's own features, single neighbors (the edges between them and the
+        node, both ways), single features and, of tables, whole columns. Groups of separated models
+        stay as they are.
+
+        Args:
+            node: Its id.
+            graph: As for :meth:`predict`. Nodes of the training graph keep their answers, and are
+                explained in it.
+            neighbors: How many neighbors are left out one by one; of more, those with the largest
+                gradients.
+            features: How many single features are shown; three times as many are tried.
+        """
+        given = None if graph is None else as_graph(graph, require_labels=False)
+        return explain(self, node, given, neighbors, features)
+
+    def look_at(self, graph: Graph | None) -> Inference:
+        """What the model makes of the nodes of a graph, kept for its own and for the latest one."""
+        asked = self.graph if graph is None else graph
+        kept: list[Inference] = self.__dict__.setdefault("_looked_at", [])
+        for known in kept:
+            if known.graph is asked:
+                return known
+        self.__dict__["_looked_at"] = [one for one in kept if one.graph is self.graph]
+        found = Inference(self, asked)
+        self.__dict__["_looked_at"].append(found)
+        return found
 
     @cached_property
     def outcome(self) -> Outcome:

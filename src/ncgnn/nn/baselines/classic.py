@@ -29,6 +29,7 @@ class TwoLayerGNN(Model):
     """
 
     computes_all = False
+    maskable = True
     Options = PlainOptions
     operators: ClassVar[Literal["gcn", "sage", "identity"]]
 

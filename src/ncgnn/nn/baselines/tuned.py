@@ -212,6 +212,7 @@ class TunedGNN(Model):
     memory = "nodes × hidden × layers"
     edges = "both"
     uses_weights = True
+    maskable = True
     Options = TunedOptions
     convolution: type[nn.Module]
     #: Hops that a layer's normalization needs beyond its own one.

@@ -122,7 +122,9 @@ class LinearBackbone(Backbone):
     ) -> LinearChannels:
         """Channels of operators."""
         chosen = self.self_loops, self.direction
-        operators = inputs.kept((self.operators, *chosen), lambda: self.operators(inputs, *chosen))
+        operators = inputs.kept(
+            (self.operators, *chosen), lambda: self.operators(inputs, *chosen), of_edges=True
+        )
         return LinearChannels(inputs, operators, separation, num_groups)
 
     def first(

@@ -155,7 +155,7 @@ class SeparatedGNN(Model):
         self.activation = chosen.activation
         self.direction = chosen.direction
         self.backbone = _backbone(backbone or type(self).layer, chosen.self_loops, self.direction)
-        self.uses_weights = isinstance(self.backbone, LinearBackbone)
+        self.uses_weights = self.maskable = isinstance(self.backbone, LinearBackbone)
         self.reach = self.backbone.reach(2)
         channels = 1 if self.separation == "none" else self.num_groups
         self.first = nn.ModuleList(
