@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
-from pyarrow import parquet
 from scipy.sparse import csr_array
 
 import ncgnn
-from ncgnn.errors import InputError
 from ncgnn.graph import Graph
 from ncgnn.nn import GraphInputs
 

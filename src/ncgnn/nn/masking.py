@@ -59,16 +59,12 @@ class MaskedInputs(GraphInputs):
     def __init__(
         self, inputs: GraphInputs, features: Constant, mask: torch.Tensor | None = None
     ) -> None:
-        self.__dict__.update(self._change_of(inputs, features))
-        self._mask = None if mask is None else torch.cat([mask, mask.new_ones(1)])
-
-    @staticmethod
-    def _change_of(inputs: GraphInputs, features: Constant) -> dict[str, object]:
-        kept = ("adjacency", "weighted_adjacency", "undirected_adjacency", "along")
-        for name in kept:
+        for name in ("adjacency", "weighted_adjacency", "undirected_adjacency", "along"):
             getattr(inputs, name)  # made once, in the inputs that stay
-        fresh = {"features": features, "_propagated": {}, "_kept": {}, "_of_edges": {}}
-        return inputs.__dict__ | fresh
+        self.__dict__.update(inputs.__dict__)
+        self.features = features
+        self._propagated, self._kept, self._of_edges = {}, {}, {}
+        self._mask = None if mask is None else torch.cat([mask, mask.new_ones(1)])
 
     @property
     def x(self) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """Training: the algorithm, runs that can be interrupted, and what comes of them."""
 
+from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers, table_format
 from ncgnn.training.config import (
     ConfigFile,
@@ -34,7 +35,7 @@ from ncgnn.training.evaluation import (
     score,
     scores,
 )
-from ncgnn.training.explanation import Effect, Explanation, describe_effect
+from ncgnn.training.explanation import Effect, Explanation, describe_part
 from ncgnn.training.folder import (
     CONFIG,
     DONE,
@@ -82,6 +83,7 @@ __all__ = [
     "DamagedFileError",
     "DataConfig",
     "Effect",
+    "ExplainerModel",
     "Explanation",
     "Metric",
     "ModelConfig",
@@ -103,7 +105,7 @@ __all__ = [
     "code_versions",
     "config_sha256",
     "deciles",
-    "describe_effect",
+    "describe_part",
     "find_device",
     "find_option",
     "finished_run",

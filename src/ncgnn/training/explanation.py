@@ -16,13 +16,12 @@ import numpy as np
 import torch
 
 from ncgnn._version import __version__
-from ncgnn.data import Tables
+from ncgnn.data import Tables, shorten
 from ncgnn.errors import InputError
 from ncgnn.graph import whole_number
 from ncgnn.metrics import class_names
 from ncgnn.nn import MaskedInputs, masked_row
 from ncgnn.training.answers import Answers, write_table
-from ncgnn.training.inference import Inference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from ncgnn.graph import Graph
     from ncgnn.nn import GraphInputs
-    from ncgnn.training.inference import View
+    from ncgnn.training.inference import Inference, View
     from ncgnn.training.trained import TrainedModel
 
 #: What can be left out: one neighbor or all, one feature, all features of a column, or all.
@@ -41,6 +40,8 @@ Part: TypeAlias = Literal["neighbor", "neighbors", "feature", "column", "feature
 FORMAT = 1
 #: A part that changes the probability by less is not worth a word.
 WORTH_A_WORD = 0.005
+#: Longer names end in an ellipsis where they are part of a sentence.
+LONGEST_NAME = 50
 # So many times more features are tried than are shown.
 _MORE_FEATURES = 3
 
@@ -171,24 +172,27 @@ class Explanation:
             found = [one for one in single if sign * one.effect >= WORTH_A_WORD]
             found.sort(key=lambda one: -sign * one.effect)
             if found:
-                said.append(f"Most {word} it: {', '.join(map(describe_effect, found[:3]))}.")
+                listed = [f"{describe_part(one)} {one.effect:+.2f}" for one in found[:3]]
+                said.append(f"Most {word} it: {', '.join(listed)}.")
         return [*said, *self.notes]
 
     def __repr__(self) -> str:
         lines = ["Explanation", *(f"  {sentence}" for sentence in self.sentences())]
         for one in self.effects[:15]:
-            name = "" if one.name is None else f" {one.name}"
-            lines.append(f"  {one.effect:+.3f}  {one.part}{name}")
+            lines.append(f"  {one.effect:+.3f}  {describe_part(one)}")
         if len(self.effects) > 15:
             lines.append(f"  … {len(self.effects) - 15} more in .table")
         return "\n".join(lines)
 
 
-def describe_effect(one: Effect) -> str:
-    """A neighbor or feature with what it adds, in a few words."""
-    kind = f"neighbor {one.name}" if one.part == "neighbor" else str(one.name)
+def describe_part(one: Effect) -> str:
+    """What was left out, in a few words."""
+    if one.name is None:
+        return "all neighbors" if one.part == "neighbors" else "all own features"
+    if one.part == "feature":
+        return shorten(str(one.name), LONGEST_NAME)
     whose = f" ({one.neighbor_class})" if one.neighbor_class else ""
-    return f"{kind}{whose} {one.effect:+.2f}"
+    return f"{one.part} {shorten(str(one.name), LONGEST_NAME)}{whose}"
 
 
 def explain(
@@ -271,6 +275,8 @@ class _Trial:
             if len(around):
                 self._probabilities(self._without(around[:1]))
         except InputError:
+            if not model.tied_to:
+                raise
             self.notes.append(
                 f"{model.title} has weights for {model.tied_to} of its graph: neighbors cannot be "
                 "left out."
@@ -368,17 +374,15 @@ class _Trial:
         with torch.enable_grad():
             logits = self.view.logits(MaskedInputs(inputs, features, mask))[self.place]
             share = torch.softmax(logits, dim=0)[self.predicted]
-            of_edges, of_own = torch.autograd.grad(share, (mask, own), allow_unused=True)
-        by_entry = np.zeros(len(self.row))
-        if of_own is not None:
-            by_entry[columns] = (of_own * own).detach().abs().cpu().numpy()
-        by_node = np.zeros(inputs.num_nodes)
-        if of_edges is not None:
-            row, col = edges.row.cpu().numpy(), edges.col.cpu().numpy()
-            gradient = of_edges.cpu().numpy()
-            for mine, theirs in ((row, col), (col, row)):
-                touching = mine == self.place
-                np.add.at(by_node, theirs[touching], gradient[touching])
+            parts = (mask, own)
+            of_edges, of_own = torch.autograd.grad(share, parts, materialize_grads=True)
+        by_entry, by_node = np.zeros(len(self.row)), np.zeros(inputs.num_nodes)
+        by_entry[columns] = (of_own * own).detach().abs().cpu().numpy()
+        row, col = edges.row.cpu().numpy(), edges.col.cpu().numpy()
+        gradient = of_edges.cpu().numpy()
+        for mine, theirs in ((row, col), (col, row)):
+            touching = mine == self.place
+            np.add.at(by_node, theirs[touching], gradient[touching])
         return np.abs(by_node[np.searchsorted(self.view.nodes, around)]), by_entry[entries]
 
     def _tell_untried(self, tried: int, count: int, what: str) -> None:

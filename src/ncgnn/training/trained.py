@@ -14,6 +14,7 @@ from ncgnn.data import save
 from ncgnn.errors import InputError
 from ncgnn.graph import as_graph
 from ncgnn.nn import Grouper, counting_phases
+from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers
 from ncgnn.training.evaluation import SCORE_NAMES, evaluation
 from ncgnn.training.explanation import Explanation, explain
@@ -154,6 +155,20 @@ class TrainedModel:
         """
         given = None if graph is None else as_graph(graph, require_labels=False)
         return explain(self, node, given, neighbors, features)
+
+    def for_explainer(self, node: Any = None, graph: GraphLike | None = None) -> ExplainerModel:
+        """The model as PyG's ``torch_geometric.explain.Explainer`` takes it.
+
+        Args:
+            node: A node's id, to take its surroundings only, as far as the model looks; by default
+                the whole graph.
+            graph: As for :meth:`predict`.
+        """
+        inference = self.look_at(None if graph is None else as_graph(graph, require_labels=False))
+        if (inference.old < 0).any():
+            _ = inference.answer  # groups the new nodes
+        asked = None if node is None else inference.graph.find([node])
+        return ExplainerModel(inference.view(asked), inference.graph.ids, single=node is not None)
 
     def look_at(self, graph: Graph | None) -> Inference:
         """What the model makes of the nodes of a graph, kept for its own and for the latest one."""
