@@ -379,11 +379,21 @@ class _Trial:
         by_entry, by_node = np.zeros(len(self.row)), np.zeros(inputs.num_nodes)
         by_entry[columns] = (of_own * own).detach().abs().cpu().numpy()
         row, col = edges.row.cpu().numpy(), edges.col.cpu().numpy()
-        gradient = of_edges.cpu().numpy()
+        gradient = of_edges.cpu().numpy().astype(np.float64)
         for mine, theirs in ((row, col), (col, row)):
-            touching = mine == self.place
-            np.add.at(by_node, theirs[touching], gradient[touching])
+            touching = np.flatnonzero(mine == self.place)
+            change = gradient[touching]
+            if mine is row or inputs.graph.is_directed:
+                change = _share_out(change, self._kinds(touching))
+            np.add.at(by_node, theirs[touching], change)
         return np.abs(by_node[np.searchsorted(self.view.nodes, around)]), by_entry[entries]
+
+    def _kinds(self, edges: NDArray[np.int64]) -> NDArray[Any]:
+        """Which edges a layer adds up together: with separate directions, those of each one."""
+        graph = self.view.inputs.graph
+        if graph.edge_directions is None or self.trained.model.direction != "separate":
+            return np.zeros(len(edges))
+        return graph.edge_directions[graph.indices != graph.targets][edges]
 
     def _tell_untried(self, tried: int, count: int, what: str) -> None:
         if 0 < tried < count:
@@ -400,6 +410,18 @@ def _dense_row(graph: Graph, node: int) -> NDArray[Any]:
     features: Any = graph.features
     row = features[node] if isinstance(features, np.ndarray) else features[[node]].toarray()[0]
     return np.array(row)
+
+
+def _share_out(gradient: NDArray[np.float64], kinds: NDArray[Any]) -> NDArray[np.float64]:
+    """What leaving out one of the messages changes, of the first order.
+
+    Means and attention share out among those of a kind who are left what one has had.
+    """
+    change = gradient.copy()
+    for kind in np.unique(kinds):
+        own = gradient[kinds == kind]
+        change[kinds == kind] -= (own.sum() - own) / max(len(own) - 1, 1)
+    return change
 
 
 def _largest(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:
