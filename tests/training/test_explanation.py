@@ -132,6 +132,8 @@ def check_effects(trained, graph, node, group=None, *, explained=None, neighbors
         without = reference(trained, rebuilt(graph, node, others, columns), node, group)
         assert one.probability == pytest.approx(without[best], abs=1e-9), one
         assert one.effect == pytest.approx(base[best] - without[best], abs=1e-9), one
+        odds = [np.log(shares[best] / (1 - shares[best])) for shares in (base, without)]
+        assert one.log_odds == pytest.approx(odds[0] - odds[1], abs=1e-7), one
         assert one.predicted == names[without.argmax()]
         assert one.predicted_probability == pytest.approx(without.max(), abs=1e-9)
     return given, seen, around, entries

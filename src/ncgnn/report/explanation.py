@@ -69,7 +69,7 @@ def explanation_tables(explanation: Explanation) -> list[Table]:
             rows.append((heading,))
         rows.append(_row(explanation, one))
     predicted = explanation.answer["predicted"]
-    head = ("left out", "effect", f"{predicted} without", "predicted without")
+    head = ("left out", "effect", "log-odds", f"{predicted} without", "predicted without")
     notes = [
         f"Effect: what it adds to the probability of {predicted}, which is "
         f"{explanation.answer['probability']:.3f}."
@@ -91,6 +91,7 @@ def _row(explanation: Explanation, one: Effect) -> tuple[Cell, ...]:
     return (
         f"  {name}",
         f"{one.effect:+.3f}",
+        f"{one.log_odds:+.2f}",
         f"{one.probability:.3f}",
         Marked(outcome, "best") if other else "the same",
     )
@@ -220,10 +221,11 @@ def _effect_table(explanation: Explanation) -> Table:
             one.predicted,
             f"{one.predicted_probability:.4f}",
             f"{one.probability:.4f}",
+            f"{one.log_odds:+.3f}",
             f"{one.effect:+.4f}",
         )
         for one in explanation.effects
     ]
     predicted = explanation.answer["predicted"]
-    head = ("part", "left out", "class", "predicted without", "probability", predicted, "effect")
-    return Table("", head, tuple(rows), left=4, searchable=True)
+    head = ("part", "left out", "class", "predicted without", "probability", predicted)
+    return Table("", (*head, "log-odds", "effect"), tuple(rows), left=4, searchable=True)

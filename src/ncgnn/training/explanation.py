@@ -56,6 +56,8 @@ class Effect:
             features.
         effect: What the part adds to the probability of the predicted class: that of the answer
             less that without the part. Below 0 it speaks against the answer.
+        log_odds: What it adds to the logarithm of the odds p / (1 - p), which says more where the
+            model is sure.
         probability: Of the class that is predicted with the part, without it.
         predicted: What would be predicted without the part.
         predicted_probability: With which probability.
@@ -68,6 +70,7 @@ class Effect:
     part: Part
     name: str | int | None
     effect: float
+    log_odds: float
     probability: float
     predicted: str
     predicted_probability: float
@@ -111,11 +114,11 @@ class Explanation:
         import pyarrow as pa
 
         texts, floats = pa.string(), pa.float64()
-        kinds = {"effect": floats, "probability": floats, "predicted_probability": floats}
+        numbers = ("effect", "log_odds", "probability", "predicted_probability", "value")
         rows = [asdict(one) for one in self.effects]
         columns: dict[str, Any] = {"id": pa.array([str(self.answer["id"])] * len(rows), texts)}
         for name in Effect.__dataclass_fields__:
-            kind = floats if name == "value" else kinds.get(name, texts)
+            kind = floats if name in numbers else texts
             given = [row[name] for row in rows]
             if name == "name":
                 given = [None if value is None else str(value) for value in given]
@@ -174,6 +177,8 @@ class Explanation:
             if found:
                 listed = [f"{describe_part(one)} {one.effect:+.2f}" for one in found[:3]]
                 said.append(f"Most {word} it: {', '.join(listed)}.")
+        if single and all(abs(one.effect) < WORTH_A_WORD for one in single):
+            said.append(f"No single part changes the probability by {WORTH_A_WORD}.")
         return [*said, *self.notes]
 
     def __repr__(self) -> str:
@@ -219,8 +224,8 @@ class _Trial:
         self.facts = inference.facts_of(np.array([node]))
         self.view: View = inference.view(np.array([node]))
         self.place = int(self.view.wanted[0])
-        self.base = self._probabilities(self.view.inputs)
         self.predicted = int(self.facts.probabilities[0].argmax())
+        self.base, self.base_odds = self._compute(self.view.inputs)
         self.row = _dense_row(self.graph, node)
         self.notes: list[str] = []
 
@@ -273,7 +278,7 @@ class _Trial:
             return False
         try:
             if len(around):
-                self._probabilities(self._without(around[:1]))
+                self._compute(self._without(around[:1]))
         except InputError:
             if not model.tied_to:
                 raise
@@ -295,19 +300,24 @@ class _Trial:
         row[columns] = 0
         return self.view.inputs.with_features(self.place, row)
 
-    def _probabilities(self, inputs: GraphInputs) -> NDArray[np.float64]:
-        """The probabilities of the node's classes."""
+    def _compute(self, inputs: GraphInputs) -> tuple[NDArray[np.float64], float]:
+        """The probabilities of the node's classes, and the log-odds of the predicted one."""
         with torch.no_grad():
-            logits = self.view.logits(inputs, self.view.wanted)
-        return torch.softmax(logits[0].double(), dim=0).cpu().numpy()
+            logits = self.view.logits(inputs, self.view.wanted)[0].double()
+        return torch.softmax(logits, dim=0).cpu().numpy(), float(self._log_odds(logits))
+
+    def _log_odds(self, logits: torch.Tensor) -> torch.Tensor:
+        """log p / (1 - p) of the predicted class."""
+        others = torch.arange(len(logits), device=logits.device) != self.predicted
+        return logits[self.predicted] - torch.logsumexp(logits[others], dim=0)
 
     def _effect(self, part: Part, name: Any, inputs: GraphInputs, **facts: Any) -> Effect:
         """What a part adds, from the inputs without it."""
-        without = self._probabilities(inputs)
+        without, odds = self._compute(inputs)
         rest, best = float(without[self.predicted]), int(without.argmax())
         effect = float(self.base[self.predicted]) - rest
-        best_share = float(without[best])
-        return Effect(part, name, effect, rest, self.names[best], best_share, **facts)
+        changed = rest, self.names[best], float(without[best])
+        return Effect(part, name, effect, self.base_odds - odds, *changed, **facts)
 
     def _neighbor_effect(self, other: int) -> Effect:
         number = int(self.inference.classes[other])
@@ -373,9 +383,8 @@ class _Trial:
         features, own, columns = masked_row(inputs, self.place)
         with torch.enable_grad():
             logits = self.view.logits(MaskedInputs(inputs, features, mask))[self.place]
-            share = torch.softmax(logits, dim=0)[self.predicted]
-            parts = (mask, own)
-            of_edges, of_own = torch.autograd.grad(share, parts, materialize_grads=True)
+            odds, parts = self._log_odds(logits), (mask, own)
+            of_edges, of_own = torch.autograd.grad(odds, parts, materialize_grads=True)
         by_entry, by_node = np.zeros(len(self.row)), np.zeros(inputs.num_nodes)
         by_entry[columns] = (of_own * own).detach().abs().cpu().numpy()
         row, col = edges.row.cpu().numpy(), edges.col.cpu().numpy()
