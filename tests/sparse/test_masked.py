@@ -62,7 +62,7 @@ def test_products_are_those_of_the_masked_matrix(parts, change, same):
 
 
 def test_normalization_does_not_see_the_mask(parts):
-    masked, dense, factors = parts
+    masked, _, factors = parts
     plain = ConstantSparse.from_scipy(masked._plain(masked.values).to_scipy())
     x = torch.randn(SIZE, 2, dtype=torch.float64)
     expected = (gcn_normalize(plain, self_loops=False).to_dense() * factors) @ x

@@ -57,7 +57,10 @@ class GraphInputs:
     Attributes:
         features: Sparse or dense, whichever multiplies faster.
         labels: Class per node, -1 = unlabeled.
+        passes_once: Whether there is one pass only, so that little is worth being kept.
     """
+
+    passes_once: bool = False
 
     def __init__(
         self,
@@ -130,11 +133,14 @@ class GraphInputs:
         Of ``steps`` applications, as many are made beforehand as make a pass cheapest; the others
         follow after the weights. The features are multiplied by ``uses`` different weights, but
         only once when no step is left, because every row then meets the weights of its own group
-        alone. Kept for the latest number of steps of every operator.
+        alone. Kept for the latest number of steps of every operator. For a single pass nothing is
+        worth making beforehand.
 
         Returns:
             The propagated features, and the number of steps left.
         """
+        if self.passes_once:
+            return self.features, steps
         known = self._propagated.get(id(operator))
         if known is None or known.steps != steps or (known.left and known.uses < uses):
             with torch.inference_mode(False), torch.no_grad():
@@ -332,7 +338,7 @@ class GraphInputs:
     def _change(self, graph: Graph, features: Constant) -> GraphInputs:
         """Inputs of the same kind, without anything that is kept."""
         changed = copy(self)
-        changed.graph, changed.features = graph, features
+        changed.graph, changed.features, changed.passes_once = graph, features, True
         changed._propagated, changed._kept, changed._of_edges = {}, {}, {}
         for name in (*_OF_PAIRS, "looped_adjacency"):
             changed.__dict__.pop(name, None)

@@ -11,7 +11,8 @@ from torch import nn
 from ncgnn.errors import InputError
 from ncgnn.nn.base import NotCopied
 from ncgnn.nn.functional import dropout
-from ncgnn.sparse import ConstantSparse, MaskedSparse
+from ncgnn.nn.inputs import select_rows
+from ncgnn.sparse import ConstantSparse, MaskedSparse, sparse_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,6 +125,15 @@ class Term:
         if isinstance(self.operator, MaskedSparse) or isinstance(self.constant, MaskedSparse):
             return True
         return isinstance(self.constant, torch.Tensor) and self.constant.requires_grad
+
+    def rows(self, rows: torch.Tensor) -> Term:
+        """Some rows of it; the operator acts before the weights, which is least for few rows."""
+        if self.operator is None:
+            return Term(select_rows(self.constant, rows))
+        few = self.operator.rows(rows)
+        if isinstance(self.constant, torch.Tensor):
+            return Term(few @ self.constant)
+        return Term(sparse_product(few, self.constant))
 
     def back(self, gradient: torch.Tensor) -> torch.Tensor:
         """The gradient of the weight: ``(operator · constant)ᵀ · gradient``."""

@@ -307,7 +307,7 @@ class _Trial:
         return torch.softmax(logits, dim=0).cpu().numpy(), float(self._log_odds(logits))
 
     def _log_odds(self, logits: torch.Tensor) -> torch.Tensor:
-        """log p / (1 - p) of the predicted class."""
+        """The logarithm of p / (1 - p) of the predicted class."""
         others = torch.arange(len(logits), device=logits.device) != self.predicted
         return logits[self.predicted] - torch.logsumexp(logits[others], dim=0)
 

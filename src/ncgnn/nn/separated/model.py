@@ -182,7 +182,8 @@ class SeparatedGNN(Model):
         nodes: torch.Tensor | None,
     ) -> torch.Tensor:
         """Logits of the given nodes, None = all; the second layer computes no other rows."""
-        layout = self._layouts.find(inputs, group, nodes)
+        single = not (torch.is_grad_enabled() or self._products.active)
+        layout = self._layouts.find(inputs, group, nodes, narrow=single)
         channels, alpha = layout.channels, self.channel_alpha
         pool: torch.Tensor | None = None
         if layout.pooled:
