@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from test_explanation import draw_graph, fit
+from test_explanation import draw_graph, fit, grow
 from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 
@@ -218,3 +218,35 @@ def test_features_that_do_not_fit_into_memory(monkeypatch):
     monkeypatch.setattr("ncgnn.training.adaptor.available_gib", lambda: 1e-9)
     with pytest.raises(InputError, match=r"give one node, or use trained\.explain"):
         fit(draw_graph(), "gcn", epochs=2).for_explainer()
+
+
+def test_a_model_of_layers_of_pyg():
+    from torch_geometric.nn import GCNConv
+
+    from ncgnn.nn import Model
+
+    class Layers(Model):
+        def __init__(self, num_features, num_classes, hidden: int = 8):
+            super().__init__()
+            self.first = GCNConv(num_features, hidden)
+            self.second = GCNConv(hidden, num_classes)
+
+        def logits(self, inputs, key):
+            hidden = torch.relu(self.first(inputs.x, inputs.edge_index))
+            return self.second(hidden, inputs.edge_index)
+
+    trained = fit(planted(), Layers, epochs=60, metric="likelihood")
+    adaptor = trained.for_explainer(1)
+    found = explain(adaptor, GNNExplainer(epochs=100, lr=0.05, edge_ent=0.0, edge_size=0.02))
+    source, target = adaptor.ids[adaptor.edge_index.numpy()]
+    into = np.flatnonzero(target == 1)
+    assert source[into[found.edge_mask.numpy()[into].argmax()]] == 61
+
+
+def test_new_nodes_have_their_groups():
+    graph = draw_graph()
+    trained, later = fit(graph, "ncsage", threshold=0.3), grow(graph)
+    adaptor = trained.for_explainer("new1", later)
+    logits = adaptor(adaptor.x, adaptor.edge_index)[adaptor.index]
+    answer = trained.explain("new1", later).answer
+    assert float(torch.softmax(logits, 0).max()) == pytest.approx(answer["probability"])

@@ -60,7 +60,7 @@ def draw_graph(kind="undirected", *, sparse=True, seed=0):
 
 def fit(graph, model, **settings):
     chosen = {"hidden": 12, "epochs": 12, "learning_rate": 0.03, "precision": "float64"}
-    chosen |= {"layers": 2} if model.startswith(("tuned", "nctuned")) else {}
+    chosen |= {"layers": 2} if str(model).startswith(("tuned", "nctuned")) else {}
     chosen |= {"heads": 2} if model == "gat" else {}
     if model == "sgc":
         del chosen["hidden"]  # it has no hidden layer
@@ -436,3 +436,16 @@ def test_bad_questions(explained):
     with pytest.raises(InputError, match="neighbors"):
         trained.explain("n1", neighbors=-1)
     assert trained.explain("n1", neighbors=0, features=0).tried == {"neighbors": 0, "features": 0}
+
+
+def test_a_real_graph(real_data_dir):
+    graph = ncgnn.load("cora", real_data_dir)
+    trained = fit(graph, "ncgcn", split="published")
+    hub = int(graph.degrees.argmax())
+    found = trained.explain(hub, neighbors=5)
+    group = trained.grouping.group
+    best = int(found.answer["predicted"])
+    for one in found.of("neighbor"):
+        without = reference(trained, rebuilt(graph, hub, [one.name]), hub, group)
+        assert one.probability == pytest.approx(without[best], abs=1e-9)
+    assert found.num_neighbors == graph.degrees[hub]
