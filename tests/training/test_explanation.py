@@ -440,7 +440,7 @@ def test_bad_questions(explained):
 
 def test_a_real_graph(real_data_dir):
     graph = ncgnn.load("cora", real_data_dir)
-    trained = fit(graph, "ncgcn", split="published")
+    trained = fit(graph, "ncgcn", split="planetoid")
     hub = int(graph.degrees.argmax())
     found = trained.explain(hub, neighbors=5)
     group = trained.grouping.group

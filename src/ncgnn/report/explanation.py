@@ -133,7 +133,7 @@ def explanation_page(explanation: Explanation) -> str:
     first, *rest = explanation.sentences()
     return render(
         "explanation.html",
-        title=f"Why is {answer['id']} {answer['predicted']}?",
+        title=f"Why is {answer['id']} of class {answer['predicted']}?",
         sentences=[first, " ".join(rest)],
         answer=answer,
         facts=_facts(explanation),
@@ -153,6 +153,8 @@ def explanation_page(explanation: Explanation) -> str:
         ],
         effects=_effect_table(explanation),
         other=OTHER_CLASS,
+        others=any(one.color == OTHER_CLASS for one in bars),
+        arrows=any(one.arrow for one in bars),
     )
 
 
@@ -227,5 +229,6 @@ def _effect_table(explanation: Explanation) -> Table:
         for one in explanation.effects
     ]
     predicted = explanation.answer["predicted"]
-    head = ("part", "left out", "class", "predicted without", "probability", predicted)
-    return Table("", (*head, "log-odds", "effect"), tuple(rows), left=4, searchable=True)
+    head = ("part", "left out", "class", "predicted without", "probability")
+    head = (*head, f"{predicted} without", "log-odds", "effect")
+    return Table("", head, tuple(rows), left=4, searchable=True)
