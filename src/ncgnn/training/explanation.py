@@ -205,14 +205,22 @@ def explain(
 ) -> Explanation:
     """What :meth:`TrainedModel.explain` gives."""
     most = whole_number(neighbors, "neighbors"), whole_number(features, "features")
-    inference = trained.look_at(graph)
+    inference, place = locate(trained, node, graph)
+    return _Trial(trained, inference, place).explain(*most)
+
+
+def locate(trained: TrainedModel, node: Any, graph: Graph | None) -> tuple[Inference, int]:
+    """Where a node is answered for, and its number there.
+
+    A node of the training graph keeps the answer that it has there.
+    """
     if np.ndim(node):
         raise InputError("node must be the id of one node; got several. Explain one at a time.")
+    inference = trained.look_at(graph)
     place = int(inference.graph.find([node])[0])
-    if inference.old[place] >= 0 and inference.graph is not trained.graph:
-        # It keeps the answer that it has in the training graph.
-        place, inference = int(inference.old[place]), trained.look_at(None)
-    return _Trial(trained, inference, place).explain(*most)
+    if inference.graph is trained.graph or inference.old[place] < 0:
+        return inference, place
+    return trained.look_at(None), int(inference.old[place])
 
 
 class _Trial:

@@ -17,7 +17,7 @@ from ncgnn.nn import Grouper, counting_phases
 from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers
 from ncgnn.training.evaluation import SCORE_NAMES, evaluation
-from ncgnn.training.explanation import Explanation, explain
+from ncgnn.training.explanation import Explanation, explain, locate
 from ncgnn.training.folder import (
     ENVIRONMENT,
     GRAPH,
@@ -164,10 +164,13 @@ class TrainedModel:
                 the whole graph.
             graph: As for :meth:`predict`.
         """
-        inference = self.look_at(None if graph is None else as_graph(graph, require_labels=False))
+        given = None if graph is None else as_graph(graph, require_labels=False)
+        inference, asked = self.look_at(given), None
+        if node is not None:
+            inference, place = locate(self, node, given)
+            asked = np.array([place])
         if (inference.old < 0).any():
             _ = inference.answer  # groups the new nodes
-        asked = None if node is None else inference.graph.find([node])
         return ExplainerModel(inference.view(asked), inference.graph.ids, single=node is not None)
 
     def look_at(self, graph: Graph | None) -> Inference:
