@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
 Tree = dict[str, Any]
 ClassShares = Literal["train", "val"]
+TableEdges = Literal["directed", "undirected"]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -222,7 +223,7 @@ def make_config(
     seed: int | None = None,
     config: Path | str | ConfigFile | None = None,
     settings: Mapping[str, Any] | None = None,
-    tables: Literal["directed", "undirected"] | None = None,
+    tables: TableEdges | None = None,
 ) -> RunConfig:
     """Put a configuration together; what comes later wins.
 
@@ -264,9 +265,7 @@ def make_config(
     beside = None if file is None or ("data", "dataset") in said else file.path.parent
     data["dataset"] = locate_dataset(str(data["dataset"]), beside)
     shipped = preset(name, data["dataset"], data.get("split"))
-    if tables is None and is_folder(data["dataset"]):
-        manifest = read_manifest(data["dataset"])
-        tables = "directed" if manifest["directed"] else "undirected"
+    tables = tables or edges_of_tables(data["dataset"])
     if tables is not None:
         shipped = _merge(shipped, tables_preset(name, directed=tables == "directed"))
     return resolve_config(_merge(shipped, tree), where)
@@ -475,6 +474,13 @@ def tables_preset(model: str, *, directed: bool) -> Tree:
     return {"training": tree["training"], "model": kept}
 
 
+def edges_of_tables(dataset: str) -> TableEdges | None:
+    """Whether the edges of people's own tables have a direction; None for any other dataset."""
+    if not is_folder(dataset):
+        return None
+    return "directed" if read_manifest(dataset)["directed"] else "undirected"
+
+
 def has_preset(model: str, dataset: str) -> bool:
     """Whether parameters for exactly this dataset are shipped, whatever the split."""
     return locate_dataset(dataset) in _shipped(model).get("datasets", {})
@@ -491,14 +497,23 @@ def searched_datasets(model: str) -> list[str]:
     return list(_shipped("searched").get(model, {}))
 
 
-def search_space(model: str) -> dict[str, list[Any]]:
+def search_space(model: str, tables: TableEdges | None = None) -> dict[str, list[Any]]:
     """Values to search, by ``section.option``: the paper's common ones and the model's own.
 
     A list of lists stands for an option with one value per group of nodes, each searched on its
     own. An option that the model does not have is left out, and so is one that its preset gives no
     values.
+
+    Args:
+        model: The model's name.
+        tables: Whether edges have a direction, where the dataset is people's own tables: other
+            rates are worth trying there, and where edges point somewhere, whether that counts.
     """
     tree = _merge(_shipped("common"), _shipped(model))["search"]
+    if tables is not None:
+        more = _shipped("tables")["search"]
+        directed = more.pop("directed")
+        tree = _merge(_merge(tree, more), {"model": directed if tables == "directed" else {}})
     known = {
         "training": TrainingConfig.model_fields.keys(),
         "model": model_class(model).Options.model_fields.keys(),
