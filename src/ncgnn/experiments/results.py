@@ -31,6 +31,7 @@ from ncgnn.training import (
     config_sha256,
     finished_run,
     naming_options,
+    run_folders,
 )
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def read_runs(folder: Path | str) -> tuple[list[Record], dict[Path, str]]:
         raise InputError(f"there is no folder {root}; name the folder of your runs with --runs.")
     found: dict[tuple[str, str], tuple[Record, Path]] = {}
     problems: dict[Path, str] = {}
-    for path in sorted(p for p in root.iterdir() if p.is_dir()):
+    for path in run_folders(root):
         run = RunFolder(path)
         try:
             if not (run / DONE).is_file():
