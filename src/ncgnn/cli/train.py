@@ -159,9 +159,10 @@ def _train_all(
         for wanted in configs:
             config, start = ncgnn.training.find_start(wanted, graph, runs, data_dir)
             folder = runs / config.name
-            if start is not None:
+            is_new = not (folder / ncgnn.training.DONE).is_file()
+            if is_new and start is not None:
                 progress.note(start.sentence())
-            elif wanted.training.start_from is not None:
+            elif is_new and wanted.training.start_from is not None:
                 progress.note("there is no latest run yet: training begins with random weights")
             tell, changes = changes_since(graph, config, runs, data_dir)
             for sentence in tell:

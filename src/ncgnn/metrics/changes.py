@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _LEAST_DISTANCE, _LEAST_SHARE = 0.05, 0.02
 # Kolmogorov and Smirnov's limit at 99 %, for one sample of each size.
 _KS = 1.628
+# Two-sided 99 %.
+_Z = 2.575829
 # So many examples are named.
 _EXAMPLES = 5
 
@@ -201,7 +203,7 @@ class Changes:
         if self.notable:
             yield f"Drifted: {_list([one.sentence() for one in self.notable])}."
         elif self.columns:
-            yield "No column has drifted by more than chance or habit allows."
+            yield "No column has drifted notably."
         change = self.confusion
         if change is None:
             return
@@ -216,7 +218,7 @@ class Changes:
         shares = [
             f"{kind} {before:.1%} → {after:.1%}"
             for kind, before in change.shares_before.items()
-            if abs((after := change.shares_after[kind]) - before) >= _LEAST_SHARE
+            if self._differ(before, after := change.shares_after[kind])
         ]
         if shares:
             yield f"Kinds of nodes: {', '.join(shares)}."
@@ -226,6 +228,11 @@ class Changes:
                 f"{moved:,} of {self.nodes.kept:,} nodes that stayed are of another kind, "
                 f"most of them {was} → {now} ({count:,})."
             )
+
+    def _differ(self, before: float, after: float) -> bool:
+        """Whether two shares of the nodes differ by much, and not by chance."""
+        spread = before * (1 - before) / self.nodes.before + after * (1 - after) / self.nodes.after
+        return abs(after - before) >= max(_LEAST_SHARE, _Z * math.sqrt(spread))
 
 
 def compare_graphs(before: GraphLike, after: GraphLike) -> Changes:

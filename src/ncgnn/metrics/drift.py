@@ -50,7 +50,7 @@ class Drift:
         index: Population stability index; None for features.
         chance: What chance makes of the index at most, at 99 %; None for features.
         shift: Of numbers, by how many deviations of before the mean has moved.
-        unseen: Share of the values or words that were not there before.
+        unseen: Share of the values, or of the words (once per row), that were not there before.
         is_notable: Whether it is large, and more than chance.
     """
 

@@ -217,18 +217,21 @@ def _match_weights(
     for name, value in new.items():
         places: list[_Matched | None] = []
         for dimension, size in enumerate(value.shape):
-            grown = (
-                wider[name][dimension] - shapes[name][dimension],
-                more[name][dimension] - shapes[name][dimension],
-            )
-            exact = {(1, 0): now.num_features, (0, 1): now.num_classes, (0, 0): size}
-            if exact.get(grown) != size:
-                title = model_class(config.model.name).title
+            by_feature = wider[name][dimension] - shapes[name][dimension]
+            by_class = more[name][dimension] - shapes[name][dimension]
+            if (not by_feature or features.is_same) and (not by_class or classes.is_same):
+                places.append(None)
+            elif (by_feature, by_class, size) == (1, 0, now.num_features):
+                places.append(features)
+            elif (by_feature, by_class, size) == (0, 1, now.num_classes):
+                places.append(classes)
+            else:
+                what = "features" if by_feature else "classes"
                 raise InputError(
-                    f"start_from: {title} mixes features or classes with others in its weights "
-                    f"{name}, so that they cannot be matched by name; leave start_from out."
+                    f"start_from: {model_class(config.model.name).title} mixes {what} with others "
+                    f"in its weights {name}, and the graph has other {what} now, so that they "
+                    "cannot be matched by name; leave start_from out."
                 )
-            places.append({(1, 0): features, (0, 1): classes}.get(grown))
         _copy_known(old[name], value, places)
     return new
 

@@ -269,13 +269,26 @@ def read_folder(path: Path | str) -> Graph:
     """
     path = Path(path).expanduser()
     while True:
-        manifest = read_manifest(path)
+        mark = _mark(path)
         try:
-            return _read_as_stated(path, manifest)
-        except InputError:
-            # Perhaps it was replaced while it was being read.
-            if not is_folder(path) or read_manifest(path)["fingerprint"] == manifest["fingerprint"]:
+            manifest = read_manifest(path)
+            graph = _read_as_stated(path, manifest)
+        except (InputError, OSError, ValueError):
+            if _mark(path) == mark:
                 raise
+            continue
+        if _mark(path) == mark:
+            return graph
+        # It was replaced while it was being read, and half of it may be of the old one.
+
+
+def _mark(path: Path) -> tuple[int, int] | None:
+    """What tells a folder from another one that took its place; None where there is none."""
+    try:
+        found = (path / MANIFEST).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _read_as_stated(path: Path, manifest: Mapping[str, Any]) -> Graph:
