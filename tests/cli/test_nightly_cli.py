@@ -81,6 +81,9 @@ def test_two_nights(run, tmp_path):
     assert shown == {key: value for key, value in kept.items() if key not in ("format", "run")}
     rows = json.loads(run("results", "--json").stdout)
     assert (len(rows["rows"]), rows["problems"]) == (2, {})
+    assert {row["options"].split()[0] for row in rows["rows"]} == {
+        f"fingerprint={one.name.split('-')[1]}" for one in (tmp_path / "runs" / name, latest)
+    }
 
 
 def test_scores_are_never_those_of_the_refit(run):
