@@ -164,6 +164,30 @@ def test_a_command_that_is_given_twice_trains_once(nights, place):
     assert load_run(runs / "latest").start.sha256 == start.sha256
 
 
+def test_of_several_seeds_none_is_trained_twice(nights, place):
+    runs = place / "runs"
+
+    def train(seed):
+        graph = ncgnn.load(place / "mine")
+        wanted = config_of(place, start_from=str(runs / "latest"), seed=seed)
+        config, start = find_start(wanted, graph, runs)
+        result = train_run(config, runs, graph=graph, start=start)
+        return result, start
+
+    for number, graph in enumerate(nights):
+        ncgnn.save(graph, place / "mine", force=True)
+        results = [train(seed) for seed in (0, 1)]
+        point_latest(results[1][0].folder)
+        again = [train(seed) for seed in (0, 1)]
+        assert not any(result.fresh for result, _ in again)
+        assert [(start is None) for _, start in again] == [number == 0] * 2
+
+
+def test_a_sweep_needs_the_hash(place):
+    with pytest.raises(InputError, match="must be the hash of a run's weights here"):
+        train_run(config_of(place, start_from="latest"), place / "runs")
+
+
 def test_the_weights_are_found_by_their_hash_and_a_run_begins_the_same_again(nights, place):
     runs, other = place / "runs", place / "other"
     graph = ncgnn.load(place / "mine")

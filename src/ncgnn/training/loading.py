@@ -13,7 +13,6 @@ from ncgnn.data import Split, load
 from ncgnn.errors import InputError, UnknownNameError
 from ncgnn.nn import GraphInputs, Grouping, Model, model_name
 from ncgnn.training.folder import (
-    CONFIG,
     DATASET,
     ENVIRONMENT,
     GRAPH,
@@ -189,9 +188,9 @@ def find_start(
 ) -> tuple[RunConfig, Start | None]:
     """Find the run that a configuration wants to start from.
 
-    ``latest`` means what it is when the run begins: where it is this very run, begun or finished
-    before, that one's own start counts, so that a command that is given twice trains once. Where
-    there is no latest run yet, training begins with random weights.
+    ``latest`` means what it is when the run begins: where it is this very run, or the same with
+    another seed, that one's own start counts, so that a command that is given twice trains once.
+    Where there is no latest run yet, training begins with random weights.
 
     Args:
         config: The configuration; its ``start_from`` is ``latest``, a path, a name under ``runs``
@@ -210,21 +209,30 @@ def find_start(
     word = config.training.start_from
     if word is None:
         return config, None
-    named = find_run(runs / word if word == LATEST else word)
-    path = runs / word if not named.exists() and (runs / word).exists() else named
+    path = find_run(runs / word if word == LATEST else word)
+    if Path(word).name == LATEST:
+        config = _origin_of_latest(path, config)
+        if (word := config.training.start_from) is None:
+            return config, None
     if word.startswith(HASH):
         own = RunFolder(runs / config.name)
         if (own / START).is_file():
             return config, Start.read(own)
         path = _find_weights(word.removeprefix(HASH), config, runs)
-    if word == LATEST and not path.exists():
-        return config.replaced("training", start_from=None), None
-    if (path / CONFIG).is_file():
-        there = RunFolder(path)
-        begun = there.read_config()
-        if begun == config.replaced("training", start_from=begun.training.start_from):
-            return begun, Start.read(there) if (there / START).is_file() else None
+    elif not path.exists() and (runs / word).exists():
+        path = runs / word
     return begin_with(path, config, graph, data_dir)
+
+
+def _origin_of_latest(latest: Path, config: RunConfig) -> RunConfig:
+    """A configuration that wants to start from the latest run, with what this means now."""
+    if not latest.exists():
+        return config.replaced("training", start_from=None)
+    begun = RunFolder(latest).read_config()
+    own = {"start_from": begun.training.start_from, "seed": begun.training.seed}
+    if begun != config.replaced("training", **own):
+        return config
+    return config.replaced("training", start_from=begun.training.start_from)
 
 
 def begin_with(

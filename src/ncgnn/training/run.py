@@ -53,6 +53,7 @@ from ncgnn.training.folder import (
 )
 from ncgnn.training.loading import as_trained, begin_with, find_start, load_run, new_trainer
 from ncgnn.training.refit import refit_in
+from ncgnn.training.start import HASH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -217,7 +218,12 @@ def train_run(
     """
     graph = load(config.data.dataset, data_dir) if graph is None else graph
     _check_content(config, graph)
-    if config.training.start_from is not None and start is None:
+    if (word := config.training.start_from) is not None and start is None:
+        if not word.startswith(HASH):
+            raise InputError(
+                f"start_from must be the hash of a run's weights here, {HASH}…; got {word}; 'ncgnn "
+                "train --start-from' finds it."
+            )
         config, start = find_start(config, graph, runs, data_dir)
     folder = RunFolder(runs / config.name)
     with folder.lock():
