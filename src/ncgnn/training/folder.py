@@ -224,6 +224,8 @@ def point_latest(run: Path) -> bool:
     latest = run.with_name(LATEST)
     if latest.is_dir() and not latest.is_symlink():
         return False
+    if find_run(latest) == run:
+        return True
     link = run.with_name(f".{LATEST}.{uuid4().hex}.part")
     try:
         link.symlink_to(run.name, target_is_directory=True)
