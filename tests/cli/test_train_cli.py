@@ -136,7 +136,7 @@ def test_the_metric_selects_the_epoch_and_is_named_everywhere(tmp_path, request)
     chosen = ["train", "digits", *QUICK, "--metric", "macro_f1", "--runs", tmp_path]
     result = run(*chosen)
     assert result.exit_code == 0, result.output
-    (folder,) = tmp_path.iterdir()
+    (folder,) = run_folders(tmp_path)
     stored = json.loads((folder / "result.json").read_text())
     history = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     best = max(history, key=lambda record: record["val_macro_f1"])

@@ -130,6 +130,7 @@ def test_graphs_of_pyg_are_matched_by_number_and_features_that_moved_are_named()
     found = ncgnn.compare_graphs(Data(x=x, edge_index=edges, y=y),
                                  Data(x=moved, edge_index=edges, y=y))  # fmt: skip
     assert not found.by_id
+    assert "matched by their numbers" in found.sentences()[0]
     assert [one.name for one in found.columns] == ["feature 2"]
     assert found.columns[0].shift == pytest.approx(1, abs=0.15)
 

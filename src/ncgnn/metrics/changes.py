@@ -172,6 +172,8 @@ class Changes:
 
     def _counts(self) -> Iterator[str]:
         nodes, edges = self.nodes, self.edges
+        if not self.by_id:
+            yield "Nodes have no ids; they are matched by their numbers."
         if not (nodes.added or nodes.removed or edges.added or edges.removed):
             yield f"The same {nodes.after:,} nodes and {edges.after:,} edges."
             return

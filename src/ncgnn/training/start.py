@@ -148,6 +148,11 @@ def _check_model(earlier: TrainedModel, config: RunConfig, run: str) -> None:
     """Refuse weights that mean something else, or belong to nodes."""
     then, now = (one.model_dump(mode="json") for one in (earlier.config.storable(), config))
     before, wanted = naming_options(then)["model"], naming_options(now)["model"]
+    if before["name"] != wanted["name"]:
+        raise InputError(
+            f"start_from must be a run of {wanted['name']}; {run} is one of {before['name']}. Name "
+            "another run, or leave it out."
+        )
     for option in (*wanted, *before):
         if before.get(option) != wanted.get(option):
             was, here = ((one.get(option, "its default")) for one in (before, wanted))
