@@ -49,6 +49,7 @@ for _command in (
     runs.evaluate,
     runs.predict,
     runs.report,
+    runs.changes,
     train.tune,
     experiments.sweep,
     runs.results,

@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ncgnn.data import (
     DEFAULT_FRACTIONS,
     canonical_name,
+    folder_sha256,
     is_folder,
     list_datasets,
     make_split,
@@ -76,6 +77,9 @@ class DataConfig(Options):
     """Seed of the split, if it must not change with that of training."""
     fractions: Annotated[tuple[NotNegative, NotNegative, NotNegative] | None, AddedLater] = None
     """Shares of train, val and test, where they are not those of the split family."""
+    fingerprint: Annotated[str | None, AddedLater] = None
+    """Hash of what a dataset folder holds, so that other content is another run; it is read from
+    the folder."""
 
     @field_validator("split")
     @classmethod
@@ -125,6 +129,9 @@ class TrainingConfig(Options):
     """A running mean of the weights is validated, regroups nodes and is kept; this is the share
     that it keeps of itself per step in the long run, 0 = no mean. See
     :func:`ncgnn.training.trainer.average_weights`."""
+    start_from: Annotated[str | None, AddedLater] = None
+    """The run whose weights are the first ones: ``latest``, a run's name or path, or the hash of
+    its weights (``sha256:…``), which is what a run keeps; see :mod:`ncgnn.training.start`."""
 
 
 class ModelConfig(BaseModel):
@@ -172,8 +179,13 @@ class RunConfig(Options):
     def name(self) -> str:
         """The name of the run's folder."""
         graph = re.sub(r"[^\w.-]", "_", Path(self.data.dataset).stem) or "graph"
-        parts = (graph, self.model.name, self.data.split, f"s{self.training.seed}")
+        content = [self.data.fingerprint[:8]] if self.data.fingerprint else []
+        parts = (graph, *content, self.model.name, self.data.split, f"s{self.training.seed}")
         return f"{'-'.join(parts)}-{self.sha256[:10]}"
+
+    def replaced(self, section: Literal["data", "training"], **options: Any) -> RunConfig:
+        """The same configuration with other values of some options, which are not checked."""
+        return self.model_copy(update={section: getattr(self, section).model_copy(update=options)})
 
     def storable(self) -> RunConfig:
         """The configuration with functions among its options replaced by their names.
@@ -266,6 +278,9 @@ def make_config(
     data["dataset"] = locate_dataset(str(data["dataset"]), beside)
     shipped = preset(name, data["dataset"], data.get("split"))
     tables = tables or edges_of_tables(data["dataset"])
+    if is_folder(data["dataset"]) and ("data", "fingerprint") not in said:
+        # A configuration file may be of an earlier night.
+        data["fingerprint"] = folder_sha256(read_manifest(data["dataset"]))
     if tables is not None:
         shipped = _merge(shipped, tables_preset(name, directed=tables == "directed"))
     return resolve_config(_merge(shipped, tree), where)
