@@ -449,3 +449,18 @@ def test_a_real_graph(real_data_dir):
         without = reference(trained, rebuilt(graph, hub, [one.name]), hub, group)
         assert one.probability == pytest.approx(without[best], abs=1e-9)
     assert found.num_neighbors == graph.degrees[hub]
+
+
+def test_the_model_that_answers_is_explained():
+    graph = draw_graph()
+    labels = graph.labels.copy()
+    labels[5] = -1
+    graph = graph.with_labels(labels, CLASSES)
+    trained = fit(graph, "tuned-sage").refit()
+    later = grow(graph)
+    answers = {row["id"]: row for row in trained.predict(later)}
+    for node, given in (("n5", None), ("n7", None), ("new1", later)):
+        assert trained.explain(node, given).answer == answers[node]
+    own = trained.explain("n5", refit=False).answer
+    assert own == next(row for row in trained.predict(refit=False) if row["id"] == "n5")
+    assert own != answers["n5"]
