@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import ncgnn
 from ncgnn.cli import app
-from ncgnn.training.folder import DONE, ERROR
+from ncgnn.training.folder import DONE, ERROR, run_folders
 
 QUICK = ["--set", "hidden=8", "--set", "epochs=3", "--workers", 1]
 quick = pytest.mark.usefixtures("quick")
@@ -115,8 +115,8 @@ def test_the_best_configuration_is_trained_as_it_is(tuned):
 @quick
 def test_a_failed_run_is_tried_once_more_if_wanted(tuned, tmp_path):
     folder, command, _ = tuned
-    first = next(folder.glob(f"runs/*/{DONE}")).parent
-    shutil.copytree(folder / "runs", tmp_path / "runs")
+    first = next(path for path in run_folders(folder / "runs") if (path / DONE).is_file())
+    shutil.copytree(folder / "runs", tmp_path / "runs", symlinks=True)
     run_folder = tmp_path / "runs" / first.name
     (run_folder / DONE).unlink()
     (run_folder / ERROR).write_text('{"format": 1, "error": "the disk was full"}')
