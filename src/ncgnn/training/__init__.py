@@ -1,6 +1,6 @@
 """Training: the algorithm, runs that can be interrupted, and what comes of them."""
 
-from ncgnn.training.answers import Answers, table_format
+from ncgnn.training.answers import Answers
 from ncgnn.training.config import (
     ConfigFile,
     DataConfig,
@@ -48,6 +48,7 @@ from ncgnn.training.folder import (
     RunInUseError,
     code_versions,
 )
+from ncgnn.training.node_table import NodeTable, table_format
 from ncgnn.training.run import (
     RunResult,
     Spread,
@@ -82,6 +83,7 @@ __all__ = [
     "DataConfig",
     "Metric",
     "ModelConfig",
+    "NodeTable",
     "OtherRunError",
     "RunConfig",
     "RunFolder",
