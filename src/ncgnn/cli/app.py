@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from ncgnn._version import __version__
-from ncgnn.cli import data, experiments, runs, tables, train
+from ncgnn.cli import data, experiments, runs, suspects, tables, train
 
 
 class OneLineGroup(TyperGroup):
@@ -49,6 +49,7 @@ for _command in (
     runs.evaluate,
     runs.predict,
     runs.report,
+    suspects.suspects,
     train.tune,
     experiments.sweep,
     runs.results,

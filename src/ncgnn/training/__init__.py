@@ -63,6 +63,7 @@ from ncgnn.training.run import (
     summary,
     train_run,
 )
+from ncgnn.training.suspects import Suspects, find_suspects
 from ncgnn.training.trained import TrainedModel
 from ncgnn.training.trainer import State, Trainer, TrainingError, trainable_split
 
@@ -92,6 +93,7 @@ __all__ = [
     "Spread",
     "State",
     "Summary",
+    "Suspects",
     "TrainedModel",
     "Trainer",
     "TrainingConfig",
@@ -104,6 +106,7 @@ __all__ = [
     "deciles",
     "find_device",
     "find_option",
+    "find_suspects",
     "finished_run",
     "fit",
     "has_own_values",

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     from ncgnn.graph import Graph
 
-#: Bounds of the share of wrong labels.
-SMALLEST_SHARE, LARGEST_SHARE = 1e-4, 0.5
+#: Bounds of the share of wrong labels: a few are wrong everywhere.
+SMALLEST_SHARE, LARGEST_SHARE = 0.002, 0.5
 #: A label that is suspected has at least this probability to be wrong.
 LEAST_SCORE = 0.25
 # Probabilities below it are no stronger an opinion.
 _TINY = 1e-6
-# Keeps weights finite where opinions leave no doubt.
-_RIDGE = 1e-3
+# A penalty that keeps weights finite where opinions leave no doubt; it is shared by all nodes.
+_RIDGE = 0.5
 
 
 class Weighed(NamedTuple):
@@ -64,7 +64,7 @@ def weigh(opinions: Sequence[NDArray[np.float64]], labels: NDArray[np.int64]) ->
     from scipy.optimize import minimize
 
     classes = opinions[0].shape[1]
-    rows = np.arange(len(labels))
+    rows, ridge = np.arange(len(labels)), _RIDGE / len(labels)
 
     def loss(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """The mean of -log P(y | i) with its gradient by the weights and the logit of ε."""
@@ -78,8 +78,8 @@ def weigh(opinions: Sequence[NDArray[np.float64]], labels: NDArray[np.int64]) ->
         by_logit[rows, labels] += by_own * own
         slopes = [-np.vdot(by_logit, one) / len(rows) for one in opinions]
         slope = -by_share.mean() * share * (1 - share)
-        gradient = np.append(slopes + 2 * _RIDGE * weights, slope)
-        return -np.log(likely).mean() + _RIDGE * float(weights @ weights), gradient
+        gradient = np.append(slopes + 2 * ridge * weights, slope)
+        return -np.log(likely).mean() + ridge * float(weights @ weights), gradient
 
     bounds = [(0.0, None)] * len(opinions) + [(_logit(SMALLEST_SHARE), _logit(LARGEST_SHARE))]
     # The likelihood may have two peaks: few wrong labels, or opinions that know little.
