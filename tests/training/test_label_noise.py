@@ -124,9 +124,7 @@ def slow_opinion(graph, fold, node):
             if fold[node] not in (fold[target], fold[source]) and graph.labels[target] >= 0:
                 pairs[graph.labels[target], color] += 1
     usual = (pairs.sum(0) + 1) / (pairs.sum() + width)
-    likely = (pairs + graph.num_classes * usual) / (
-        pairs.sum(1, keepdims=True) + graph.num_classes
-    )
+    likely = (pairs + graph.num_classes * usual) / (pairs.sum(1, keepdims=True) + graph.num_classes)
     return np.log(likely) @ around / math.sqrt(max(around.sum(), 1))
 
 

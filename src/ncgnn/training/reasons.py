@@ -13,14 +13,14 @@ from ncgnn.training.label_noise import label_counts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from scipy.sparse import csr_array
+    from scipy.sparse import csc_array, csr_array
 
     from ncgnn.graph import Graph
 
 #: A feature that fewer other labeled nodes have says nothing of a class.
 FEWEST_HOLDERS = 5
 #: A feature that more of the labeled nodes have is no trait of some of them.
-LARGEST_HOLDING = 0.2
+LARGEST_HOLDING = 0.5
 # Names of features are cut at so many letters.
 _LONGEST_NAME = 50
 
@@ -123,7 +123,9 @@ class Reasons:
         label = self.names[self.graph.labels[self.nodes[row]]]
         suggested = self.names[self.suggested[row]]
         parts = [self._about_neighbors(row, label, suggested), self._about_features(row, label)]
-        trait = None if traits is None else traits.strongest(self.nodes[row], self.suggested[row])
+        trait = None
+        if traits is not None:
+            trait = traits.strongest(int(self.nodes[row]), int(self.suggested[row]))
         if trait is not None:
             parts.append(f"{trait} are {suggested}")
         sides = (self.neighbors_say[row], self.features_say[row])
@@ -175,21 +177,22 @@ class FeatureTraits:
 
         self.graph = graph
         features: Any = graph.features
-        present = csr_array(features)
-        has: Any = csr_array(
-            ((present.data != 0).astype(np.float32), present.indices, present.indptr),
-            shape=present.shape,
-        )
-        has.eliminate_zeros()
+        sparse: Any = csr_array(features)
+        self._has: csr_array[Any] = (sparse != 0).astype(np.float32)
         labeled = np.flatnonzero(graph.labels >= 0)
         ones = np.ones(len(labeled), dtype=np.float32)
         shape = (graph.num_nodes, graph.num_classes)
         of_class = coo_array((ones, (labeled, graph.labels[labeled])), shape=shape).tocsr()
-        self._has: csr_array[Any] = has
-        #: How many nodes of every class have each feature [features, classes].
-        self.holders: csr_array[Any] = (has.T.tocsr() @ of_class).tocsr()
-        self._total = np.asarray(self.holders.sum(axis=1)).reshape(-1)
+        self._holders: csc_array[Any] = (self._has.T.tocsr() @ of_class).tocsc()
+        self._total = np.asarray(self._holders.sum(axis=1)).reshape(-1)
         self._most = LARGEST_HOLDING * len(labeled)
+        self._of_class: dict[int, NDArray[Any]] = {}
+
+    def holders(self, label: int) -> NDArray[Any]:
+        """How many nodes of a class have each feature."""
+        if label not in self._of_class:
+            self._of_class[label] = self._holders[:, [label]].toarray().reshape(-1)
+        return self._of_class[label]
 
     def strongest(self, node: int, suggested: int) -> str | None:
         """Of the features of a node the one that speaks most for a class, in words.
@@ -197,15 +200,13 @@ class FeatureTraits:
         It speaks for it if more than half of the other labeled nodes that have it are of the class;
         Wilson's interval says how sure that is.
         """
-        start, end = self._has.indptr[node], self._has.indptr[node + 1]
-        features = self._has.indices[start:end]
+        features = self._has.indices[self._has.indptr[node] : self._has.indptr[node + 1]]
         others = self._total[features] - (self.graph.labels[node] >= 0)
-        features = features[(others >= FEWEST_HOLDERS) & (others <= self._most)]
-        if not len(features):
+        told = (others >= FEWEST_HOLDERS) & (others <= self._most)
+        if not told.any():
             return None
-        others = self._total[features] - (self.graph.labels[node] >= 0)
-        mine = self.graph.labels[node] == suggested
-        have = np.array([self.holders[int(one), suggested] for one in features]) - mine
+        features, others = features[told], others[told]
+        have = self.holders(suggested)[features] - (self.graph.labels[node] == suggested)
         sure = lowest_share(have, others)
         best = int(sure.argmax())
         if have[best] <= others[best] / 2:
