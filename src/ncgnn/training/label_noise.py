@@ -5,13 +5,17 @@ up to a constant, that was formed without the label of i. Together opinions say
 
 .. math:: p_c(i) ∝ \exp \sum_m w_m \, o_{mc}(i), \qquad w_m ≥ 0
 
-and a label y is that class with probability 1 - ε, and otherwise any other of the C classes:
+and a node of class c is labeled y with probability :math:`T_{cy}`, so that
 
-.. math:: P(y \mid i) = (1 - ε) \, p_y(i) + ε \, \frac{1 - p_y(i)}{C - 1}
+.. math:: P(y \mid i) = \sum_c p_c(i) \, T_{cy}
 
-Weights and ε are those of the highest likelihood of all labels, so that nobody has to say how many
-labels are wrong or whom to believe. The score of a label is the share of the second term: the
-probability that it is wrong.
+Models that were trained on wrong labels expect them, so that T cannot be told from hard nodes by
+likelihood alone. It is read off the surest nodes of every class instead, as Patrini et al. do with
+the single surest one (https://arxiv.org/abs/1609.03683): whoever is sure to be of class c and is
+labeled y shows how often that happens. The weights are then those of the highest likelihood, and
+the score of a label is the probability that it is wrong:
+
+.. math:: 1 - p_y(i) \, T_{yy} \, / \, P(y \mid i)
 """
 
 from __future__ import annotations
@@ -28,14 +32,24 @@ if TYPE_CHECKING:
 
     from ncgnn.graph import Graph
 
-#: Bounds of the share of wrong labels: a few are wrong everywhere.
-SMALLEST_SHARE, LARGEST_SHARE = 0.002, 0.5
+#: The share of the nodes of a class that are its surest.
+SUREST = 0.25
+#: The share of wrong labels is never thought smaller: a few are wrong everywhere.
+SMALLEST_SHARE = 0.002
 #: A label that is suspected has at least this probability to be wrong.
 LEAST_SCORE = 0.25
+#: More neighbors than these are no stronger an opinion.
+MOST_EVIDENCE = 10
 # Probabilities below it are no stronger an opinion.
 _TINY = 1e-6
 # A penalty that keeps weights finite where opinions leave no doubt; it is shared by all nodes.
 _RIDGE = 0.5
+# A class is thought to have as many wrong labels as all until so many surest nodes say otherwise.
+_DOUBT = 50
+# Before any node is looked at, one label of so many is thought to be wrong.
+_BEFORE = 100
+# Weights, then the surest nodes, then weights, as often as this.
+_ROUNDS = 2
 
 
 class Weighed(NamedTuple):
@@ -45,13 +59,13 @@ class Weighed(NamedTuple):
         probabilities: Of every class [n, classes].
         score: The probability that the label of a node is wrong [n].
         weights: How much each opinion counts.
-        share: The share ε of labels that are wrong, as estimated.
+        noise: How often a node of a class is labeled as which [classes, classes].
     """
 
     probabilities: NDArray[np.float64]
     score: NDArray[np.float64]
     weights: tuple[float, ...]
-    share: float
+    noise: NDArray[np.float64]
 
 
 def as_opinion(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -61,38 +75,74 @@ def as_opinion(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def weigh(opinions: Sequence[NDArray[np.float64]], labels: NDArray[np.int64]) -> Weighed:
     """Weigh opinions [n, classes] on nodes that all have a label."""
+    classes, rows = opinions[0].shape[1], np.arange(len(labels))
+    noise = _make_noise(np.full(classes, 1 / _BEFORE), np.ones((classes, classes)))
+    weights = find_weights(opinions, labels, noise)
+    for _ in range(_ROUNDS):
+        noise = find_noise(_combine(opinions, weights), labels)
+        weights = find_weights(opinions, labels, noise)
+    found = _combine(opinions, weights)
+    right = found[rows, labels] * noise[labels, labels]
+    likely = np.einsum("ij,ij->i", found, noise.T[labels])
+    score = np.clip(1 - right / likely, 0, 1)
+    return Weighed(found, score, tuple(weights.tolist()), noise)
+
+
+def find_weights(
+    opinions: Sequence[NDArray[np.float64]],
+    labels: NDArray[np.int64],
+    noise: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """The weights with which labels are likeliest."""
     from scipy.optimize import minimize
 
-    classes = opinions[0].shape[1]
-    rows, ridge = np.arange(len(labels)), _RIDGE / len(labels)
+    ridge, labeled_so = _RIDGE / len(labels), noise.T[labels]
 
-    def loss(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """The mean of -log P(y | i) with its gradient by the weights and the logit of ε."""
-        weights, share = values[:-1], _sigmoid(values[-1])
+    def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """The mean of -log P(y | i), with its gradient."""
         found = _combine(opinions, weights)
-        own = found[rows, labels]
-        likely = (1 - share) * own + share * (1 - own) / (classes - 1)
-        by_own = (1 - share - share / (classes - 1)) / likely
-        by_share = ((1 - own) / (classes - 1) - own) / likely
-        by_logit = -found * (by_own * own)[:, None]
-        by_logit[rows, labels] += by_own * own
-        slopes = [-np.vdot(by_logit, one) / len(rows) for one in opinions]
-        slope = -by_share.mean() * share * (1 - share)
-        gradient = np.append(slopes + 2 * ridge * weights, slope)
-        return -np.log(likely).mean() + ridge * float(weights @ weights), gradient
+        likely = np.einsum("ij,ij->i", found, labeled_so)
+        by_logit = found * (labeled_so / likely[:, None] - 1)
+        slopes = np.array([-np.vdot(by_logit, one) / len(labels) for one in opinions])
+        value = -np.log(likely).mean() + ridge * float(weights @ weights)
+        return value, slopes + 2 * ridge * weights
 
-    bounds = [(0.0, None)] * len(opinions) + [(_logit(SMALLEST_SHARE), _logit(LARGEST_SHARE))]
-    # The likelihood may have two peaks: few wrong labels, or opinions that know little.
-    starts = [np.append(np.full(len(opinions), 1 / len(opinions)), _logit(s)) for s in (0.02, 0.1)]
-    tries: list[Any] = [
-        minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds) for start in starts
-    ]
-    best = min(tries, key=lambda one: one.fun).x
-    weights, share = best[:-1], float(_sigmoid(best[-1]))
-    found = _combine(opinions, weights)
-    own = found[rows, labels]
-    wrong = share * (1 - own) / (classes - 1)
-    return Weighed(found, wrong / (wrong + (1 - share) * own), tuple(weights.tolist()), share)
+    start = np.full(len(opinions), 1 / len(opinions))
+    bounds = [(0.0, None)] * len(opinions)
+    found: Any = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return found.x
+
+
+def find_noise(
+    probabilities: NDArray[np.float64], labels: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """How the surest nodes of every class are labeled [classes, classes].
+
+    Classes with few nodes are thought to have as many wrong labels as all together, and those
+    among all other classes alike, until their own nodes say otherwise.
+    """
+    classes = probabilities.shape[1]
+    likeliest = probabilities.argmax(axis=1)
+    counts = np.zeros((classes, classes))
+    for label in range(classes):
+        nodes = np.flatnonzero(likeliest == label)
+        order = np.argsort(-probabilities[nodes, label], kind="stable")
+        surest = nodes[order[: int(np.ceil(SUREST * len(nodes)))]]
+        counts[label] = np.bincount(labels[surest], minlength=classes)
+    size = counts.sum(axis=1)
+    np.fill_diagonal(counts, 0)
+    wrong = counts.sum(axis=1)
+    usual = max((wrong.sum() + 1) / (size.sum() + _BEFORE), SMALLEST_SHARE)
+    return _make_noise((wrong + _DOUBT * usual) / (size + _DOUBT), counts + classes / (classes - 1))
+
+
+def _make_noise(share: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A matrix with wrong labels of some share per class, spread like the given numbers."""
+    spread = others.copy()
+    np.fill_diagonal(spread, 0)
+    noise = spread / spread.sum(axis=1, keepdims=True) * share[:, None]
+    np.fill_diagonal(noise, 1 - share)
+    return noise
 
 
 def _combine(
@@ -103,14 +153,6 @@ def _combine(
     total = np.asarray(total) - np.max(total, axis=1, keepdims=True)
     np.exp(total, out=total)
     return total / total.sum(axis=1, keepdims=True)
-
-
-def _sigmoid(value: float) -> float:
-    return 1 / (1 + np.exp(-value))
-
-
-def _logit(share: float) -> float:
-    return float(np.log(share / (1 - share)))
 
 
 def count_suspects(scores: NDArray[np.float64]) -> int:
@@ -131,13 +173,14 @@ def neighbor_opinion(graph: Graph, fold: NDArray[np.int64]) -> NDArray[np.float6
 
     Of a node with m labeled neighbors,
 
-    .. math:: o_c = \frac{1}{\sqrt m} \sum_j \log P(y_j \mid c)
+    .. math:: o_c = \frac{\sqrt{\min(m, 10)}}{m} \sum_j \log P(y_j \mid c)
 
     where P is how often a neighbor of a node of class c has that label, neighbors that a node
     points to, those that point to it and those that do both being told apart where it is known. So
     a class that lives among another one is no surprise there. Neighbors are not independent, for
-    which the root makes up. P is counted for every fold without any edge of a node in it: a node's
-    own label has no part in its row.
+    which the factor makes up: many of them are hardly more evidence than ten, and what everybody
+    uses is not like its users. P is counted for every fold without any edge of a node in it: a
+    node's own label has no part in its row.
 
     Args:
         graph: The graph with all labels.
@@ -146,6 +189,7 @@ def neighbor_opinion(graph: Graph, fold: NDArray[np.int64]) -> NDArray[np.float6
     classes, (nodes, others, colors) = graph.num_classes, _colored_edges(graph)
     around = _count_colors(graph, nodes, colors)
     size = np.maximum(np.asarray(around.sum(axis=1)).reshape(-1, 1), 1)
+    factor = np.sqrt(np.minimum(size, MOST_EVIDENCE)) / size
     opinion = np.zeros((graph.num_nodes, classes))
     labeled = graph.labels[nodes] >= 0
     for number in range(int(fold.max()) + 1):
@@ -157,7 +201,7 @@ def neighbor_opinion(graph: Graph, fold: NDArray[np.int64]) -> NDArray[np.float6
         # Classes with few edges are thought to have neighbors like everybody's.
         likely = (pairs + classes * usual) / (pairs.sum(axis=1, keepdims=True) + classes)
         held = fold == number
-        opinion[held] = (around[held] @ np.log(likely).T) / np.sqrt(size[held])
+        opinion[held] = factor[held] * (around[held] @ np.log(likely).T)
     return opinion
 
 

@@ -52,14 +52,13 @@ class Suspects(NodeTable):
         """What was found in all labels, listed or not.
 
         ``judged`` labels and those that could not be (``not_judged``), how many are called
-        ``suspects``, how many are ``estimated`` to be wrong (``share`` of the judged), and the
-        ``weights`` of the opinions.
+        ``suspects``, how many are ``estimated`` to be wrong, and the ``weights`` of the opinions.
         """
         said = json.loads(self.table.schema.metadata[b"ncgnn"])
         return {name: said[name] for name in ("model", "folds", *_FOUND)}
 
 
-_FOUND = ("judged", "not_judged", "suspects", "estimated", "share", "weights")
+_FOUND = ("judged", "not_judged", "suspects", "estimated", "weights")
 
 
 def find_suspects(
@@ -248,7 +247,6 @@ def _list_suspects(
         "not_judged": int((graph.labels >= 0).sum()) - len(judged),
         "suspects": called,
         "estimated": float(found.score.sum()),
-        "share": found.share,
         "weights": dict(zip(opinions.names(), found.weights, strict=True)),
     }
     order = order[: called if only == "suspects" else None][:top]
