@@ -261,3 +261,19 @@ def test_f1_is_above_that_of_cleanlab_on_the_same_probabilities():
         return 2 * (called & truth).sum() / (called.sum() + truth.sum())
 
     assert f1(ours) > f1(theirs) + 0.02
+
+
+def test_graphs_that_cannot_be_judged_are_refused():
+    edges = np.array([[0, 1, 2], [1, 2, 3]])
+    one_class = ncgnn.Graph.from_edge_index(edges, labels=[0, 0, 0, 0], features=np.eye(4))
+    with pytest.raises(InputError, match="one class only"):
+        ncgnn.find_suspects(one_class, folds=2)
+    single = ncgnn.Graph.from_edge_index(edges, labels=[0, 1, 2, -1], features=np.eye(4))
+    with pytest.raises(InputError, match="folds must be at most the 0 labeled nodes in classes of"):
+        ncgnn.find_suspects(single, folds=2)
+    few = ncgnn.Graph.from_edge_index(edges, labels=[0, 0, 1, 1], features=np.eye(4))
+    with pytest.raises(InputError, match="labels must hold a class twice"):
+        ncgnn.find_suspects(few, folds=2)
+    bare = ncgnn.Graph.from_edge_index(edges, labels=[0, 0, 1, 1])
+    with pytest.raises(InputError, match="features"):
+        ncgnn.find_suspects(bare, folds=2)

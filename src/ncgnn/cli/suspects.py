@@ -73,7 +73,9 @@ def suspects(
             raise InputError(
                 f"there is no folder {out.parent}; make it, or name another for --out."
             )
-    chosen = read_settings(settings, dataset=graph, name=model, device=device)
+    said = read_settings(settings, dataset=graph, name=model, device=device)
+    # By their full names, so that none is taken for an argument.
+    chosen = {".".join(ncgnn.training.find_option(key)): value for key, value in said.items()}
     loaded = ncgnn.load(graph, data_dir)
     from ncgnn.cli.progress import FoldProgress
 

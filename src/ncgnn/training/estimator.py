@@ -154,7 +154,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
                 f"y must hold at least two classes; got one class, {self.classes_.tolist()[0]!r}."
             )
         graph = _with_classes(graph, nodes, numbers, self.classes_)
-        split = draw_validation(nodes, numbers, self.validation_fraction, self.seed)
+        split = draw_validation(nodes, numbers, self.validation_fraction, self.seed, "y")
         self._keep(fit(graph, self.model, split=split, **self._settings()))
         return self
 

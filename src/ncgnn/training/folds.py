@@ -50,7 +50,11 @@ def draw_folds(labels: NDArray[np.int64], folds: int, seed: int) -> NDArray[np.i
 
 
 def draw_validation(
-    nodes: NDArray[np.int64], numbers: NDArray[np.int64], fraction: float, seed: int
+    nodes: NDArray[np.int64],
+    numbers: NDArray[np.int64],
+    fraction: float,
+    seed: int,
+    name: str = "labels",
 ) -> Split:
     """Training and validation nodes: the same share of every class, at least one node of each left.
 
@@ -59,6 +63,7 @@ def draw_validation(
         numbers: Their classes.
         fraction: The share for validation.
         seed: What they are drawn by.
+        name: What the caller calls the classes.
 
     Raises:
         InputError: Nothing can be left for validation.
@@ -74,7 +79,7 @@ def draw_validation(
         wanted[sizes.argmax()] = min(1, most.max())
     if not wanted.any():
         raise InputError(
-            f"y must hold a class twice, as one is kept for validation; got {len(nodes)} samples "
+            f"{name} must hold a class twice, as one is kept for validation; got {len(nodes)} samples "
             f"of {len(sizes)} classes."
         )
     chosen = [order[numbers[order] == label][:count] for label, count in enumerate(wanted)]
