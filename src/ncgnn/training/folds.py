@@ -79,8 +79,8 @@ def draw_validation(
         wanted[sizes.argmax()] = min(1, most.max())
     if not wanted.any():
         raise InputError(
-            f"{name} must hold a class twice, as one is kept for validation; got {len(nodes)} samples "
-            f"of {len(sizes)} classes."
+            f"{name} must hold a class twice, as one is kept for validation; got {len(nodes)} "
+            f"samples of {len(sizes)} classes."
         )
     chosen = [order[numbers[order] == label][:count] for label, count in enumerate(wanted)]
     kept = np.zeros(len(nodes), dtype=bool)
