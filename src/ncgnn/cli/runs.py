@@ -14,6 +14,7 @@ from ncgnn.cli import options as opt
 from ncgnn.cli.terminal import (
     command,
     free_path,
+    free_table,
     note,
     print_json,
     print_tables,
@@ -248,10 +249,7 @@ def predict(
     """
     folder = _folder(run, runs)
     ncgnn.training.RunFolder(folder).check()
-    path = free_path(out or folder / "answers.csv", force)
-    ncgnn.training.table_format(path)
-    if not path.parent.is_dir():
-        raise InputError(f"there is no folder {path.parent}; make it, or name another for --out.")
+    path = free_table(out or folder / "answers.csv", force)
     if edges is not None and nodes is None:
         raise InputError("--edges come with --nodes; give both.")
     trained, other = _load_beside(folder, data_dir, device, graph)

@@ -12,13 +12,12 @@ from ncgnn._memory import keep_freed_memory
 from ncgnn.cli import options as opt
 from ncgnn.cli.terminal import (
     command,
-    free_path,
+    free_table,
     note,
     print_json,
     print_tables,
     read_settings,
 )
-from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     from ncgnn.report import Table
@@ -66,13 +65,7 @@ def suspects(
     alone, and by the labels around it. A score is the probability that the label is wrong. An
     interrupted search begins anew.
     """
-    if out is not None:
-        out = free_path(out, force)
-        ncgnn.training.table_format(out)
-        if not out.parent.is_dir():
-            raise InputError(
-                f"there is no folder {out.parent}; make it, or name another for --out."
-            )
+    out = None if out is None else free_table(out, force)
     said = read_settings(settings, dataset=graph, name=model, device=device)
     # By their full names, so that none is taken for an argument.
     chosen = {".".join(ncgnn.training.find_option(key)): value for key, value in said.items()}
