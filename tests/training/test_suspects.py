@@ -113,9 +113,10 @@ def test_reasons_are_true(planted, every):
         ):
             assert (int(count), int(total)) == (labels.count(row["label"]), len(around))
         for total, named in re.findall(
-            r"all (\d+) labeled neighbors are class (\d)", row["reason"]
+            r"(both|all \d+) labeled neighbors are class (\d)", row["reason"]
         ):
-            assert labels == [int(named)] * int(total)
+            count = 2 if total == "both" else int(total.removeprefix("all "))
+            assert labels == [int(named)] * count
         doubted = re.search(r"\((\d+) suspect too\)", row["reason"])
         assert int(doubted[1] if doubted else 0) == len(suspect & set(around))
         likely = f"({row['features_probability']:.2f}"

@@ -142,7 +142,8 @@ class Reasons:
         if total == 1:
             text = f"its one {kind[:-1]} is {self.names[self.neighbors_say[row]]}"
         elif self.with_commonest[row] == total:
-            text = f"all {total:,} {kind} are {self.names[self.neighbors_say[row]]}"
+            every = "both" if total == 2 else f"all {total:,}"
+            text = f"{every} {kind} are {self.names[self.neighbors_say[row]]}"
         elif other and other >= same:
             text = f"{other:,} of {total:,} {kind} are {suggested}, {_number(same)} {label}"
         elif same:
