@@ -27,6 +27,7 @@ from .metrics import adjusted_homophily as adjusted_homophily
 from .metrics import analyze as analyze
 from .metrics import attainable_confusion as attainable_confusion
 from .metrics import class_insensitive_homophily as class_insensitive_homophily
+from .metrics import compare_graphs as compare_graphs
 from .metrics import conditional_entropy as conditional_entropy
 from .metrics import confusion_masks as confusion_masks
 from .metrics import duplication_rates as duplication_rates

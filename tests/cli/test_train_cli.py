@@ -17,7 +17,7 @@ from ncgnn.cli import app
 from ncgnn.cli.train import about_edges, about_parameters
 from ncgnn.experiments import grid
 from ncgnn.graph import Graph
-from ncgnn.training import make_config, train_run
+from ncgnn.training import make_config, run_folders, train_run
 
 QUICK = ["--set", "hidden=8", "--set", "epochs=4"]
 quick = pytest.mark.usefixtures("quick")
@@ -40,9 +40,9 @@ def test_train_prints_mean_and_deviation_over_seeds(trained):
     assert "±" in result.stdout
     assert "macro-F1" in result.stdout
     assert "majority class of test" in result.stdout
-    folders = sorted(path.name[:26] for path in runs.iterdir())
+    folders = sorted(path.name[:26] for path in run_folders(runs))
     assert folders == ["digits-ncgcn-stratified-s0", "digits-ncgcn-stratified-s1"]
-    for folder in runs.iterdir():
+    for folder in run_folders(runs):
         assert (folder / "report.html").is_file()
         assert (folder / "done.json").is_file()
         assert {p.suffix for p in (folder / "figures").iterdir()} == {".png", ".svg"}
@@ -59,7 +59,7 @@ def test_the_same_command_again_only_prints(trained):
 
 def test_evaluate_and_predict_agree_with_the_run(trained, tmp_path):
     runs, _ = trained
-    folder = next(path for path in runs.iterdir() if "-s0-" in path.name)
+    folder = next(path for path in run_folders(runs) if "-s0-" in path.name)
     stored = json.loads((folder / "result.json").read_text())
     evaluated = run("evaluate", folder, "--json")
     assert json.loads(evaluated.stdout)["scores"] == stored["scores"]
@@ -88,7 +88,7 @@ def test_a_run_follows_its_graph_to_another_place(tmp_path):
     graph, runs = tmp_path / "mine.npz", tmp_path / "runs"
     ncgnn.save(ncgnn.generate(120, 400, classes=3, features=4), graph)
     assert run("train", graph, "--model", "mlp", *QUICK, "--runs", runs).exit_code == 0
-    (folder,) = runs.iterdir()
+    (folder,) = run_folders(runs)
     moved = graph.rename(tmp_path / "moved.npz")
     assert "no file" in run("evaluate", folder).stderr
     assert run("evaluate", folder, moved).exit_code == 0
@@ -105,7 +105,7 @@ def test_a_run_answers_for_another_graph(tmp_path):
     ncgnn.save(ncgnn.generate(120, 400, classes=3, features=4), graph)
     ncgnn.save(ncgnn.generate(90, 300, classes=3, features=4, seed=1), other)
     assert run("train", graph, "--model", "sage", *QUICK, "--runs", runs).exit_code == 0
-    (folder,) = runs.iterdir()
+    (folder,) = run_folders(runs)
     out = tmp_path / "p.csv"
     told = run("predict", folder, other, "--out", out, "--only", "new")
     assert told.stdout.splitlines()[0].startswith("90 answers, mean probability 0.")
@@ -136,7 +136,7 @@ def test_the_metric_selects_the_epoch_and_is_named_everywhere(tmp_path, request)
     chosen = ["train", "digits", *QUICK, "--metric", "macro_f1", "--runs", tmp_path]
     result = run(*chosen)
     assert result.exit_code == 0, result.output
-    (folder,) = tmp_path.iterdir()
+    (folder,) = run_folders(tmp_path)
     stored = json.loads((folder / "result.json").read_text())
     history = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     best = max(history, key=lambda record: record["val_macro_f1"])
@@ -164,7 +164,7 @@ def test_a_toml_file_and_tensorboard(tmp_path):
     )
     result = run("train", "--config", config, "--runs", tmp_path / "runs", "--tensorboard")
     assert result.exit_code == 0, result.output
-    (folder,) = (tmp_path / "runs").iterdir()
+    (folder,) = run_folders(tmp_path / "runs")
     assert list(folder.glob("events.*"))
     assert run("evaluate", folder).exit_code == 0
 

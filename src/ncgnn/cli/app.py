@@ -50,6 +50,7 @@ for _command in (
     runs.predict,
     runs.report,
     suspects.suspects,
+    runs.changes,
     train.tune,
     experiments.sweep,
     runs.results,

@@ -70,7 +70,28 @@ Graphs = Annotated[
     list[str] | None, _graph("Names that 'ncgnn datasets' lists, dataset folders, or npz files.")
 ]
 Run = Annotated[
-    str, typer.Argument(metavar="RUN", help="Folder of a finished run, or its name under --runs.")
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="Folder of a finished run, or its name under --runs; latest is the newest.",
+    ),
+]
+StartFrom = Annotated[
+    str | None,
+    typer.Option(
+        "--start-from",
+        metavar="RUN",
+        help="Begin with the weights of an earlier run of the same model, like latest. Features "
+        "and classes are matched by name; nodes keep their parts of the split.",
+    ),
+]
+Refit = Annotated[
+    bool,
+    typer.Option(
+        "--refit",
+        help="Then train once more on all labels, for answers about nodes that have none. Scores "
+        "stay those of the run.",
+    ),
 ]
 RunList = Annotated[
     list[str],

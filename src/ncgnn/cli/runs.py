@@ -1,4 +1,4 @@
-"""The commands about finished runs: results, evaluate, predict and report."""
+"""The commands about finished runs: results, evaluate, predict, report and changes."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def evaluate(
     json: opt.Json = False,
 ) -> None:
     """Evaluate a finished run again from its weights: scores, and accuracy per group."""
-    trained = _load(_folder(run, runs), data_dir, device, graph)
+    trained = _load(_folder(run, runs), data_dir, device, graph, refit=False)
     result = trained.evaluate()
     if json:
         print_json(result)
@@ -235,6 +235,14 @@ def predict(
     update_old: Annotated[
         bool, typer.Option("--update-old", help="Give old nodes new answers beside new neighbors.")
     ] = False,
+    refit: Annotated[
+        bool,
+        typer.Option(
+            "--refit/--no-refit",
+            help="Let the model that was refitted on all labels, if there is one, answer for nodes "
+            "without a label and new ones.",
+        ),
+    ] = True,
     device: opt.Device = None,
     data_dir: opt.DataDir = None,
     runs: opt.Runs = Path("runs"),
@@ -252,7 +260,7 @@ def predict(
     path = free_table(out or folder / "answers.csv", force)
     if edges is not None and nodes is None:
         raise InputError("--edges come with --nodes; give both.")
-    trained, other = _load_beside(folder, data_dir, device, graph)
+    trained, other = _load_beside(folder, data_dir, device, graph, refit=refit)
     asked = other
     if nodes is not None:
         asked = (trained.graph if other is None else other).extend(nodes, edges)
@@ -262,7 +270,9 @@ def predict(
             asked, only=wanted, top=top, probabilities=probabilities, update_old=update_old
         )
     answers.write(path)
-    said = {"path": str(path), **answers.summary(), **_describe_extension(asked)}
+    refitted = trained.refitted is not None and wanted != "test"
+    said = {"path": str(path), "run": str(folder), "refitted": refitted, **answers.summary()}
+    said |= _describe_extension(asked)
     if json:
         print_json(said)
     else:
@@ -270,15 +280,15 @@ def predict(
 
 
 def _load_beside(
-    folder: Path, data_dir: Path | None, device: str | None, graph: str | None
+    folder: Path, data_dir: Path | None, device: str | None, graph: str | None, *, refit: bool
 ) -> tuple[TrainedModel, Graph | None]:
     """A run, and the graph that is named beside it unless that is the run's own, moved."""
     if graph is None:
-        return _load(folder, data_dir, device, None), None
+        return _load(folder, data_dir, device, None, refit=refit), None
     given = ncgnn.load(graph, data_dir)
     stated = ncgnn.training.RunFolder(folder).read_json(ncgnn.training.ENVIRONMENT)
     moved = given.fingerprint == stated.get("graph_sha256")
-    trained = _load(folder, data_dir, device, graph if moved else None)
+    trained = _load(folder, data_dir, device, graph if moved else None, refit=refit)
     return trained, None if moved else given
 
 
@@ -305,7 +315,8 @@ def _summary_lines(said: dict[str, Any]) -> list[str]:
         lines.append(f"{said['known_rows']:,} rows left out: the graph has these nodes already")
     if other := said.get("other_labels"):
         lines.append(f"labels that are no class of training: {', '.join(list(other)[:5])}")
-    return [*lines, f"written: {said['path']}"]
+    how = ", refitted on all labels where a node has none" if said["refitted"] else ""
+    return [*lines, f"by {Path(said['run']).name}{how}", f"written: {said['path']}"]
 
 
 @command
@@ -314,7 +325,8 @@ def report(run: opt.RunList, runs: opt.Runs = Path("runs"), json: opt.Json = Fal
     done = ncgnn.training.DONE
     folders: list[Path] = []
     for path in (_folder(name, runs) for name in run):
-        inside = sorted(marker.parent for marker in path.glob(f"*/{done}"))
+        runs_there = ncgnn.training.run_folders(path) if path.is_dir() else []
+        inside = [one for one in runs_there if (one / done).is_file()]
         folders += inside if inside and not (path / done).is_file() else [path]
     written: list[str] = []
     for folder in map(ncgnn.training.RunFolder, folders):
@@ -334,14 +346,57 @@ def report(run: opt.RunList, runs: opt.Runs = Path("runs"), json: opt.Json = Fal
         raise typer.Exit(1)
 
 
+@command
+def changes(
+    before: Annotated[
+        str,
+        typer.Argument(
+            metavar="BEFORE",
+            help="A finished run (its folder, its name under --runs, or latest), a folder that "
+            "'ncgnn import' wrote, an npz file, or a name that 'ncgnn datasets' lists.",
+        ),
+    ],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="The later one, likewise.")],
+    data_dir: opt.DataDir = None,
+    runs: opt.Runs = Path("runs"),
+    json: opt.Json = False,
+) -> None:
+    """Show what has changed between two graphs: rows, labels, classes, drift, NC.
+
+    Nodes are matched by their ids. A drift stands out if it is large (a stability index of 0.1, a
+    tenth of a deviation, one word in twenty) and if chance does not explain it.
+    """
+    with show_status("comparing"):
+        first, second = (_find_graph(name, runs, data_dir) for name in (before, after))
+        found = ncgnn.compare_graphs(first, second)
+    if json:
+        print_json(found.to_json())
+    else:
+        print_tables(*ncgnn.report.changes_tables(found), wide=False)
+
+
+def _find_graph(name: str, runs: Path, data_dir: Path | None) -> Graph:
+    """The graph of a run, or one that is named itself."""
+    folder = ncgnn.training.RunFolder(_folder(name, runs))
+    if not folder.is_done():
+        return ncgnn.load(name, data_dir)
+    folder.check()
+    return ncgnn.training.load_graph(folder, data_dir)
+
+
 def _load(
-    folder: Path, data_dir: Path | None, device: str | None, graph: str | None
+    folder: Path,
+    data_dir: Path | None,
+    device: str | None,
+    graph: str | None,
+    *,
+    refit: bool,
 ) -> TrainedModel:
     with show_status("reading the run"):
-        return ncgnn.load_run(folder, data_dir, device, graph)
+        return ncgnn.load_run(folder, data_dir, device, graph, refit=refit)
 
 
 def _folder(run: str, runs: Path) -> Path:
     """The folder of a run that is named by its path, or by its name under ``--runs``."""
     named, inside = Path(run).expanduser(), runs / run
-    return inside if not named.exists() and inside.exists() else named
+    return ncgnn.training.find_run(inside if not named.exists() and inside.exists() else named)

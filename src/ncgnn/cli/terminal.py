@@ -248,11 +248,12 @@ _OPTION_OF = {
     ("training", "seed"): "--seeds",
     ("training", "metric"): "--metric",
     ("data", "fractions"): "--fractions",
+    ("training", "start_from"): "--start-from",
 }
 
 
 def read_settings(settings: list[str] | None, **given: Any) -> dict[str, Any]:
-    """Read ``--set``, and ``--metric`` and ``--fractions``, which are settings by shorter names.
+    """Read ``--set``, and options such as ``--metric``, which are settings by shorter names.
 
     ``given`` are the values of arguments and options that stand for one of the configuration, by
     its name there; what is given both ways is refused.
@@ -266,6 +267,8 @@ def read_settings(settings: list[str] | None, **given: Any) -> dict[str, Any]:
             )
     if metric := given.get("metric"):
         chosen["training.metric"] = metric
+    if start := given.get("start_from"):
+        chosen["training.start_from"] = start
     if fractions := given.get("fractions"):
         chosen["data.fractions"] = read_fractions(fractions)
     return chosen

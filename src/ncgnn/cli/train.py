@@ -22,15 +22,21 @@ from ncgnn.cli.terminal import (
     read_numbers,
     read_seeds,
     read_settings,
+    show_status,
 )
 from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    from rich.status import Status
 
     from ncgnn.experiments import TuneResult
     from ncgnn.graph import Graph
-    from ncgnn.training import RunConfig, RunResult
+    from ncgnn.training import RunConfig, RunFolder, RunResult
+
+#: What has changed since the latest run before, in a run's folder.
+CHANGES = "changes.json"
 
 
 @command
@@ -44,6 +50,8 @@ def train(
     fractions: opt.Fractions = None,
     metric: opt.Metric = None,
     device: opt.Device = None,
+    start_from: opt.StartFrom = None,
+    refit: opt.Refit = False,
     data_dir: opt.DataDir = None,
     runs: opt.Runs = Path("runs"),
     tensorboard: Annotated[
@@ -60,6 +68,10 @@ def train(
     Options that neither the command nor a file sets come from the model's preset: on a dataset of
     the paper the values that the paper found best, on its splits those of our own search where the
     paper prints none, and on any other graph the values for all graphs.
+
+    Of a folder that 'ncgnn import' wrote every content is a run of its own, so that the same
+    command may be given every night. The run is then called latest; of several models or seeds,
+    the one with the best validation score.
     """
     chosen = read_settings(
         settings,
@@ -70,6 +82,7 @@ def train(
         seed=seeds,
         metric=metric,
         fractions=fractions,
+        start_from=start_from,
     )
     numbers = read_seeds(seeds) or (None,)
     configs = [
@@ -89,6 +102,10 @@ def train(
         _print_configs(configs, json)
         return
     results = _train_all(configs, runs, data_dir, tensorboard)
+    if refit:
+        _refit_all(results, data_dir)
+    latest = max(results, key=lambda run: run.result["scores"]["val"][run.result["metric"]])
+    moved = ncgnn.training.point_latest(latest.folder)
     if json:
         print_json({"runs": [run_facts(result) for result in results]})
     else:
@@ -103,6 +120,11 @@ def train(
         if not config and (remark := about_parameters(configs, chosen)) is not None:
             note(remark)
     note("Written:", *(f"  {result.folder}" for result in results))
+    if moved:
+        why = ", the best of these by validation" if len(results) > 1 else ""
+        note(f"{runs / ncgnn.training.LATEST} is {latest.folder.name}{why}")
+    else:
+        note(f"note: {runs / ncgnn.training.LATEST} is a folder of its own and was left as it is.")
 
 
 def _print_configs(configs: list[RunConfig], json: bool) -> None:
@@ -134,8 +156,17 @@ def _train_all(
         models = [c.model.name for c in configs if c.model.options.get("direction") in _DEFAULT]
         if (remark := about_edges(graph, models)) is not None:
             progress.note(remark)
-        for config in configs:
+        for wanted in configs:
+            config, start = ncgnn.training.find_start(wanted, graph, runs, data_dir)
             folder = runs / config.name
+            is_new = not (folder / ncgnn.training.DONE).is_file()
+            if is_new and start is not None:
+                progress.note(start.sentence())
+            elif is_new and wanted.training.start_from is not None:
+                progress.note("there is no latest run yet: training begins with random weights")
+            tell, changes = changes_since(graph, config, runs, data_dir)
+            for sentence in tell:
+                progress.note(sentence)
             if stop():
                 note("interrupted; the same command continues")
                 raise typer.Exit(130)
@@ -147,8 +178,9 @@ def _train_all(
                         graph=graph,
                         on_epoch=on_epoch,
                         on_resume=progress.resumed,
-                        before_done=ncgnn.report.write_run_report,
+                        before_done=lambda run, said=changes: _write_beside(run, said),
                         stop=stop,
+                        start=start,
                     )
                 except KeyboardInterrupt:
                     note(f"interrupted; the same command continues {folder}")
@@ -158,6 +190,70 @@ def _train_all(
                 progress.note(f"no events are written for a run that is finished: {result.folder}")
             results.append(result)
     return results
+
+
+def changes_since(
+    graph: Graph, config: RunConfig, runs: Path, data_dir: Path | None
+) -> tuple[list[str], dict[str, Any] | None]:
+    """What has changed since the latest run, if that is of the same place with other content.
+
+    Returns:
+        Sentences, and all of it for the run's folder.
+    """
+    training = ncgnn.training
+    latest = training.RunFolder(training.find_run(runs / training.LATEST))
+    if config.data.fingerprint is None or (runs / config.name / training.DONE).is_file():
+        return [], None
+    try:
+        before = latest.read_config().data
+        if before.dataset != config.data.dataset or before.fingerprint == config.data.fingerprint:
+            return [], None
+        with show_status("comparing with the latest run"):
+            changes = ncgnn.compare_graphs(training.load_graph(latest, data_dir), graph)
+    except InputError:  # there is no latest run, or its graph is gone
+        return [], None
+    said = changes.to_json() | {"run": latest.path.name}
+    head = f"since {latest.path.name}:"
+    return [head, *(f"  {sentence}" for sentence in changes.sentences())], said
+
+
+def _write_beside(run: RunFolder, changes: dict[str, Any] | None) -> None:
+    """Write what belongs to a run for people: its report, and what has changed before it."""
+    ncgnn.report.write_run_report(run)
+    if changes is not None:
+        run.write_json(CHANGES, changes)
+
+
+def _refit_all(results: list[RunResult], data_dir: Path | None) -> None:
+    """Train every run once more on all labels."""
+    from ncgnn.cli.progress import stop_requests
+
+    with stop_requests() as stop:
+        for result in results:
+            end = result.result["best_epoch"] + 1
+            with show_status(f"{result.folder.name}: training on all labels") as status:
+                on_epoch = _shows_epochs(status, result.folder.name, end)
+                try:
+                    trained = ncgnn.training.refit_run(
+                        result.folder, data_dir, on_epoch=on_epoch, stop=stop
+                    )
+                except KeyboardInterrupt:
+                    note(f"interrupted; the same command continues {result.folder}")
+                    raise typer.Exit(130) from None
+            if (done := trained.refitted) is not None:
+                note(
+                    f"refitted on all {len(done.split.train):,} labels, {end} epochs, "
+                    f"{done.seconds:.0f} s; scores are those of the run before"
+                )
+
+
+def _shows_epochs(status: Status, name: str, end: int) -> Callable[[dict[str, Any]], None]:
+    """What shows the epochs of a refit on a terminal."""
+
+    def on_epoch(record: dict[str, Any]) -> None:
+        status.update(f"{name}: training on all labels, epoch {record['epoch'] + 1} of {end}")
+
+    return on_epoch
 
 
 def about_parameters(configs: list[RunConfig], settings: dict[str, Any]) -> str | None:

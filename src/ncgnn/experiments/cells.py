@@ -217,7 +217,8 @@ def work(
             graph = _load_graph(cell)
             if cell.warm_up and not cell.folder.is_done() and not cell.folder.is_in_use():
                 _warm_up(cell.config, graph, stop)
-            run = train_run(cell.config, cell.runs, graph=graph, on_epoch=on_epoch, stop=stop)
+            more: dict[str, Any] = {"on_epoch": on_epoch, "stop": stop, "copies": False}
+            run = train_run(cell.config, cell.runs, graph=graph, **more)
         except RunInUseError:
             return replace(cell, state="running")
         except KeyboardInterrupt:

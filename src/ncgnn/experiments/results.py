@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import statistics
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from ncgnn.training import (
     config_sha256,
     finished_run,
     naming_options,
+    run_folders,
 )
 
 if TYPE_CHECKING:
@@ -114,7 +116,7 @@ def read_runs(folder: Path | str) -> tuple[list[Record], dict[Path, str]]:
         raise InputError(f"there is no folder {root}; name the folder of your runs with --runs.")
     found: dict[tuple[str, str], tuple[Record, Path]] = {}
     problems: dict[Path, str] = {}
-    for path in sorted(p for p in root.iterdir() if p.is_dir()):
+    for path in run_folders(root):
         run = RunFolder(path)
         try:
             if not (run / DONE).is_file():
@@ -337,8 +339,11 @@ def flatten(tables: dict[str, Any]) -> dict[str, Any]:
 
 
 def format_value(value: object) -> str:
-    """The value of an option, as a label shows it."""
-    return json.dumps(value).replace('"', "").replace(" ", "") if value is not None else "–"
+    """The value of an option, as a label shows it; of a hash the first digits."""
+    if value is None:
+        return "–"
+    text = json.dumps(value).replace('"', "").replace(" ", "")
+    return re.sub(r"\b([0-9a-f]{8})[0-9a-f]{56}\b", r"\1", text)
 
 
 def short_names(datasets: Iterable[str]) -> dict[str, str]:
@@ -392,7 +397,7 @@ def _options(record: Record, siblings: Sequence[Sequence[Record]], is_mixed: boo
     """The options in which a row differs from most runs of this model on this dataset.
 
     Where no value of an option is commoner than all others, every row has its own; and so it is
-    with the graph where a dataset was several.
+    with the graph where a dataset was several; a dataset folder says which itself.
     """
     own = flatten(record.config)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -405,7 +410,9 @@ def _options(record: Record, siblings: Sequence[Sequence[Record]], is_mixed: boo
         for name, found in sorted(counts.items())
         if name != "training.seed" and json.dumps(own.get(name)) != _commonest(found)
     ]
-    return " ".join([*shown, *([f"graph={record.graph or 'unknown'}"] if is_mixed else [])])
+    if is_mixed and not own.get("data.fingerprint"):
+        shown.append(f"graph={record.graph or 'unknown'}")
+    return " ".join(shown)
 
 
 def _commonest(counts: Counter[str]) -> str | None:

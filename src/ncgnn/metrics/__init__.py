@@ -4,6 +4,7 @@ Per-node vectors come first and means second: every per-node function returns on
 NaN where it is undefined, and :func:`mean` averages the rest.
 """
 
+from ncgnn.metrics.changes import Changes, ConfusionChange, Counts, compare_graphs
 from ncgnn.metrics.confusion import (
     ConfusionTracker,
     attainable_confusion,
@@ -12,6 +13,7 @@ from ncgnn.metrics.confusion import (
     neighborhood_confusion,
     relative_confusion,
 )
+from ncgnn.metrics.drift import Drift
 from ncgnn.metrics.homophily import (
     adjusted_homophily,
     class_insensitive_homophily,
@@ -44,7 +46,11 @@ __all__ = [
     "KINDS",
     "STRIKING",
     "Analysis",
+    "Changes",
+    "ConfusionChange",
     "ConfusionTracker",
+    "Counts",
+    "Drift",
     "Duplication",
     "HopSearch",
     "StrikingNode",
@@ -54,6 +60,7 @@ __all__ = [
     "class_insensitive_homophily",
     "class_names",
     "class_pair_counts",
+    "compare_graphs",
     "conditional_entropy",
     "confusion_masks",
     "duplication_rates",

@@ -1,4 +1,5 @@
 from . import analysis as analysis
+from . import changes as changes
 from . import mixing as mixing
 from . import models as models
 from . import results as results
@@ -13,6 +14,7 @@ from .analysis import striking_columns as striking_columns
 from .analysis import striking_tables as striking_tables
 from .analysis import write_analysis as write_analysis
 from .analysis import write_columns as write_columns
+from .changes import changes_tables as changes_tables
 from .mixing import class_figure as class_figure
 from .models import model_details as model_details
 from .models import model_tables as model_tables

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +40,19 @@ class Facts:
     kinds: NDArray[np.str_]
     groups: NDArray[Any] | None
     seen: NDArray[np.bool_]
+
+    @classmethod
+    def choose(cls, first: NDArray[np.bool_], one: Facts, other: Facts) -> Facts:
+        """What is known of the same nodes from two sides: of some by the first, of others not."""
+        chosen: dict[str, Any] = {}
+        for field in fields(cls):
+            mine, theirs = getattr(one, field.name), getattr(other, field.name)
+            if mine is None:
+                chosen[field.name] = None
+                continue
+            where = first if mine.ndim == 1 else first[:, None]
+            chosen[field.name] = np.where(where, mine, theirs)
+        return cls(**chosen)
 
 
 class Answers(NodeTable):

@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ncgnn.data import (
     DEFAULT_FRACTIONS,
     canonical_name,
+    folder_sha256,
     is_folder,
     list_datasets,
     make_split,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 Tree = dict[str, Any]
 ClassShares = Literal["train", "val"]
+TableEdges = Literal["directed", "undirected"]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -75,6 +77,9 @@ class DataConfig(Options):
     """Seed of the split, if it must not change with that of training."""
     fractions: Annotated[tuple[NotNegative, NotNegative, NotNegative] | None, AddedLater] = None
     """Shares of train, val and test, where they are not those of the split family."""
+    fingerprint: Annotated[str | None, AddedLater] = None
+    """Hash of what a dataset folder holds, so that other content is another run; it is read from
+    the folder."""
 
     @field_validator("split")
     @classmethod
@@ -124,6 +129,9 @@ class TrainingConfig(Options):
     """A running mean of the weights is validated, regroups nodes and is kept; this is the share
     that it keeps of itself per step in the long run, 0 = no mean. See
     :func:`ncgnn.training.trainer.average_weights`."""
+    start_from: Annotated[str | None, AddedLater] = None
+    """The run whose weights are the first ones: ``latest``, a run's name or path, or the hash of
+    its weights (``sha256:…``), which is what a run keeps; see :mod:`ncgnn.training.start`."""
 
 
 class ModelConfig(BaseModel):
@@ -171,8 +179,13 @@ class RunConfig(Options):
     def name(self) -> str:
         """The name of the run's folder."""
         graph = re.sub(r"[^\w.-]", "_", Path(self.data.dataset).stem) or "graph"
-        parts = (graph, self.model.name, self.data.split, f"s{self.training.seed}")
+        content = [self.data.fingerprint[:8]] if self.data.fingerprint else []
+        parts = (graph, *content, self.model.name, self.data.split, f"s{self.training.seed}")
         return f"{'-'.join(parts)}-{self.sha256[:10]}"
+
+    def replaced(self, section: Literal["data", "training"], **options: Any) -> RunConfig:
+        """The same configuration with other values of some options, which are not checked."""
+        return self.model_copy(update={section: getattr(self, section).model_copy(update=options)})
 
     def storable(self) -> RunConfig:
         """The configuration with functions among its options replaced by their names.
@@ -222,7 +235,7 @@ def make_config(
     seed: int | None = None,
     config: Path | str | ConfigFile | None = None,
     settings: Mapping[str, Any] | None = None,
-    tables: Literal["directed", "undirected"] | None = None,
+    tables: TableEdges | None = None,
 ) -> RunConfig:
     """Put a configuration together; what comes later wins.
 
@@ -264,9 +277,10 @@ def make_config(
     beside = None if file is None or ("data", "dataset") in said else file.path.parent
     data["dataset"] = locate_dataset(str(data["dataset"]), beside)
     shipped = preset(name, data["dataset"], data.get("split"))
-    if tables is None and is_folder(data["dataset"]):
-        manifest = read_manifest(data["dataset"])
-        tables = "directed" if manifest["directed"] else "undirected"
+    tables = tables or edges_of_tables(data["dataset"])
+    if is_folder(data["dataset"]) and ("data", "fingerprint") not in said:
+        # A configuration file may be of an earlier night.
+        data["fingerprint"] = folder_sha256(read_manifest(data["dataset"]))
     if tables is not None:
         shipped = _merge(shipped, tables_preset(name, directed=tables == "directed"))
     return resolve_config(_merge(shipped, tree), where)
@@ -475,6 +489,13 @@ def tables_preset(model: str, *, directed: bool) -> Tree:
     return {"training": tree["training"], "model": kept}
 
 
+def edges_of_tables(dataset: str) -> TableEdges | None:
+    """Whether the edges of people's own tables have a direction; None for any other dataset."""
+    if not is_folder(dataset):
+        return None
+    return "directed" if read_manifest(dataset)["directed"] else "undirected"
+
+
 def has_preset(model: str, dataset: str) -> bool:
     """Whether parameters for exactly this dataset are shipped, whatever the split."""
     return locate_dataset(dataset) in _shipped(model).get("datasets", {})
@@ -491,14 +512,23 @@ def searched_datasets(model: str) -> list[str]:
     return list(_shipped("searched").get(model, {}))
 
 
-def search_space(model: str) -> dict[str, list[Any]]:
+def search_space(model: str, tables: TableEdges | None = None) -> dict[str, list[Any]]:
     """Values to search, by ``section.option``: the paper's common ones and the model's own.
 
     A list of lists stands for an option with one value per group of nodes, each searched on its
     own. An option that the model does not have is left out, and so is one that its preset gives no
     values.
+
+    Args:
+        model: The model's name.
+        tables: Whether edges have a direction, where the dataset is people's own tables: other
+            rates are worth trying there, and where edges point somewhere, whether that counts.
     """
     tree = _merge(_shipped("common"), _shipped(model))["search"]
+    if tables is not None:
+        more = _shipped("tables")["search"]
+        directed = more.pop("directed")
+        tree = _merge(_merge(tree, more), {"model": directed if tables == "directed" else {}})
     known = {
         "training": TrainingConfig.model_fields.keys(),
         "model": model_class(model).Options.model_fields.keys(),

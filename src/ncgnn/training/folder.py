@@ -10,11 +10,16 @@
 ``result.json``         scores and accuracy per group
 ``timing.json``         how long it took
 ``graph.npz``           the graph, where a model that was fitted in Python was saved
+``dataset/``            the graph as a dataset folder, with its encoders, if it came from one; its
+                        files are links to the first ones where the file system has links
+``start.*``             the first weights, where they are those of an earlier run
+``refit/``              the same model trained on all labels; see :mod:`ncgnn.training.refit`
 ``error.json``          what a run failed with
 ``done.json``           the checksums of all that the result rests on, written last
 ======================  =======================================================================
 
-Every file but the lines of ``metrics.jsonl`` says the number of its format.
+Every file but the lines of ``metrics.jsonl`` says the number of its format. Beside the runs,
+``latest`` is a link to the newest; where there are no links, a file with its name.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -34,6 +40,7 @@ from safetensors.torch import save
 
 from ncgnn._io import atomic_write, is_locked, make_durable, sha256_of_file, take_lock, write_text
 from ncgnn._numba import thread_count
+from ncgnn.data import MANIFEST
 from ncgnn.errors import InputError
 from ncgnn.nn import Grouping
 from ncgnn.training.config import FORMAT, RunConfig, read_config_file, resolve_config, to_toml
@@ -41,12 +48,17 @@ from ncgnn.training.config import FORMAT, RunConfig, read_config_file, resolve_c
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
+    from ncgnn.nn import Model
     from ncgnn.training.trainer import Trainer
 
 CONFIG, ENVIRONMENT, SPLIT = "config.toml", "environment.json", "split.json"
 HISTORY, CHECKPOINT, WEIGHTS = "metrics.jsonl", "checkpoint.safetensors", "weights.safetensors"
 RESULT, TIMING, DONE, GRAPH = "result.json", "timing.json", "done.json", "graph.npz"
-ERROR = "error.json"
+ERROR, LATEST = "error.json", "latest"
+START, LEARNED = "start.safetensors", "start.json"
+DATASET = "dataset"
+# What only some runs have; the manifest of a dataset folder has the checksums of its other files.
+_OPTIONAL = (GRAPH, f"{DATASET}/{MANIFEST}", START, LEARNED)
 _NEEDED = (CONFIG, ENVIRONMENT, SPLIT, HISTORY, WEIGHTS, RESULT, TIMING)
 _PACKAGES = ("ncgnn", "torch", "torch_geometric", "numpy", "scipy", "numba")
 
@@ -129,7 +141,7 @@ class RunFolder:
 
     def make_durable(self) -> list[str]:
         """Have what is there so far outlast a power cut; returns the names of these files."""
-        present = [name for name in (*_NEEDED, GRAPH) if (self / name).is_file()]
+        present = [name for name in (*_NEEDED, *_OPTIONAL) if (self / name).is_file()]
         make_durable([self / name for name in present])
         return present
 
@@ -153,7 +165,7 @@ class RunFolder:
         """Complain unless the run is complete and every file is as it was written."""
         if not self.path.is_dir():
             raise InputError(f"there is no run {self.path}; 'ncgnn train' makes one.")
-        inside = sorted(path.parent.name for path in self.path.glob(f"*/{DONE}"))
+        inside = [path.name for path in run_folders(self.path) if (path / DONE).is_file()]
         if inside and not (self / CONFIG).is_file():
             more = ", …" if len(inside) > 5 else ""
             raise InputError(f"{self.path} holds runs; name one: {', '.join(inside[:5])}{more}.")
@@ -164,7 +176,7 @@ class RunFolder:
         stated = self.read_json(DONE).get("files")
         if not isinstance(stated, dict):
             raise DamagedFileError(f"{self / DONE}: field files is missing; train the run again.")
-        for name in (*_NEEDED, *({GRAPH} & stated.keys())):
+        for name in (*_NEEDED, *(name for name in _OPTIONAL if name in stated)):
             if not (self / name).is_file():
                 raise DamagedFileError(f"{self / name} is missing; train the run again.")
             if sha256_of_file(self / name) != stated.get(name):
@@ -186,6 +198,43 @@ class RunFolder:
             yield
         finally:
             lock.release()
+
+
+def run_folders(runs: Path) -> list[Path]:
+    """The folders in a folder of runs, each once: ``latest`` is one of the others."""
+    return sorted(path for path in runs.iterdir() if path.is_dir() and path.name != LATEST)
+
+
+def find_run(path: Path | str) -> Path:
+    """The folder of a run by its path, which may be that of ``latest``."""
+    path = Path(path).expanduser()
+    if path.name != LATEST:
+        return path
+    if path.is_file():  # where there are no links
+        return path.with_name(path.read_text(encoding="utf-8").strip())
+    return path.parent / path.readlink() if path.is_symlink() else path
+
+
+def point_latest(run: Path) -> bool:
+    """Let ``latest``, beside a run, be this run from now on.
+
+    Returns:
+        Whether it is; a folder of that name is left as it is.
+    """
+    latest = run.with_name(LATEST)
+    if latest.is_dir() and not latest.is_symlink():
+        return False
+    if find_run(latest) == run:
+        return True
+    link = run.with_name(f".{LATEST}.{uuid4().hex}.part")
+    try:
+        link.symlink_to(run.name, target_is_directory=True)
+        link.replace(latest)
+    except (OSError, NotImplementedError):
+        link.unlink(missing_ok=True)
+        latest.unlink(missing_ok=True)
+        write_text(latest, f"{run.name}\n")
+    return True
 
 
 def metrics_line(record: dict[str, Any]) -> str:
@@ -230,6 +279,18 @@ def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     if about.get("format") != FORMAT:
         raise DamagedFileError(f"{path}: format must be {FORMAT}; got {about.get('format')!r}.")
     return tensors, about
+
+
+def trained_tensors(model: Model, grouping: Grouping) -> dict[str, torch.Tensor]:
+    """What is kept of a trained model."""
+    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    return tensors | {"confusion": grouping.confusion, "group": grouping.group}
+
+
+def tensors_sha256(tensors: Mapping[str, torch.Tensor]) -> str:
+    """A hash of tensors by name."""
+    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    return _digest(plain, {})
 
 
 def _digest(tensors: Mapping[str, torch.Tensor], about: dict[str, Any]) -> str:

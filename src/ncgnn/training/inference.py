@@ -115,6 +115,10 @@ class Inference:
             seen=self.seen[wanted],
         )
 
+    def keeps_label(self, only: Only) -> NDArray[np.bool_]:
+        """Of the wanted nodes, which are old ones with a label."""
+        return np.append(self.trained.graph.labels, -1)[self.old[self._select(only)]] >= 0
+
     def _select(self, only: Only) -> NDArray[np.int64]:
         """The nodes that answers are wanted for."""
         if only == "all":

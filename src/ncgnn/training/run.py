@@ -11,52 +11,61 @@ import time
 import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from traceback import format_exc
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ncgnn.data import Split, load, split_families
-from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, UnknownNameError, sentence
+from ncgnn.data import (
+    Split,
+    folder_sha256,
+    is_folder,
+    keep_folder,
+    load,
+    read_manifest,
+    split_families,
+)
+from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, sentence
 from ncgnn.graph import as_graph
-from ncgnn.nn import GraphInputs, Grouping, Model, model_class, model_name
 from ncgnn.training.config import RunConfig, find_option, make_config
-from ncgnn.training.evaluation import METRICS, about_small_groups
+from ncgnn.training.evaluation import about_small_groups
 from ncgnn.training.folder import (
     CHECKPOINT,
     CONFIG,
+    DATASET,
     DONE,
     ENVIRONMENT,
     ERROR,
-    GRAPH,
     HISTORY,
     RESULT,
     SPLIT,
     TIMING,
-    WEIGHTS,
     DamagedFileError,
     OtherRunError,
     RunFolder,
     continue_environment,
     differences,
     environment,
+    find_run,
     load_checkpoint,
     metrics_line,
-    read_tensors,
     save_checkpoint,
-    weights_under,
 )
-from ncgnn.training.trained import TrainedModel
-from ncgnn.training.trainer import Trainer
+from ncgnn.training.loading import as_trained, begin_with, find_start, load_run, new_trainer
+from ncgnn.training.refit import refit_in
+from ncgnn.training.start import HASH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator
+    from pathlib import Path
 
     from numpy.typing import ArrayLike
 
     from ncgnn.graph import Graph, GraphLike
-    from ncgnn.training.trainer import Record
+    from ncgnn.nn import Model
+    from ncgnn.training.start import Start
+    from ncgnn.training.trained import TrainedModel
+    from ncgnn.training.trainer import Record, Trainer
 
 #: Seconds between two checkpoints; a killed run loses at most that much work.
 CHECKPOINT_SECONDS = 20.0
@@ -71,6 +80,7 @@ def fit(
     seed: int = 0,
     device: str = "cpu",
     on_epoch: Callable[[Record], None] | None = None,
+    start_from: TrainedModel | Path | str | None = None,
     **settings: Any,
 ) -> TrainedModel:
     """Train a model on a graph and return its best epoch.
@@ -84,6 +94,9 @@ def fit(
         seed: Seed of a drawn split, of the first weights and of dropout.
         device: Where tensors live.
         on_epoch: Called with a record of every epoch.
+        start_from: A trained model, or the folder of a run, of the same model, whose weights are
+            the first ones; see :mod:`ncgnn.training.start`. Nodes that it was trained on are
+            trained on again and never tested.
         **settings: Options by the names that TOML and ``--set`` use, for example ``hidden=64``,
             ``learning_rate=0.01``, ``threshold=0.4``, ``metric="roc_auc"``,
             ``fractions=(0.7, 0.15, 0.15)``.
@@ -119,12 +132,18 @@ def fit(
         split=family,
         seed=seed,
         device=device,
-        settings=settings,
+        settings=settings | {"data.fingerprint": None},  # a folder of that name is another thing
         tables=tables,
     )
+    start = None
+    if start_from is not None:
+        if isinstance(split, Split):
+            raise InputError("split must be a family's name with start_from; got a split.")
+        config, start = begin_with(start_from, config, graph)
+        split = start.split
     if not isinstance(split, Split):
         split = config.make_split(graph, warn=True)
-    trainer = new_trainer(config, graph, split)
+    trainer = new_trainer(config, graph, split, start)
     history: list[Record] = []
 
     def after_epoch(record: Record) -> None:
@@ -136,95 +155,7 @@ def fit(
     trainer.run(after_epoch, keeps_weights=True)
     seconds = time.perf_counter() - started
     _warn_of_small_groups(trainer)
-    return _trained(trainer, config, history, seconds)
-
-
-def load_run(
-    path: Path | str,
-    data_dir: Path | str | None = None,
-    device: str | None = None,
-    dataset: Path | str | None = None,
-    model: type[Model] | None = None,
-) -> TrainedModel:
-    """Load a finished run.
-
-    Args:
-        path: The run's folder.
-        data_dir: Folder with npz files, where the run's dataset is looked for.
-        device: Where to run it; by default where it was trained.
-        dataset: Where the run's graph is now, if its file has moved.
-        model: The class of the run's model, if it is one of your own that is not registered.
-
-    Raises:
-        InputError: The run is not finished, damaged, or the graph is no longer the same.
-    """
-    folder = RunFolder(Path(path).expanduser())
-    folder.check()
-    name = None if model is None else model_name(model)
-    try:
-        config = folder.read_config()
-    except UnknownNameError as error:
-        raise InputError(
-            f"{folder.path}: {error} If it is a model of your own, pass its class with model=, or "
-            "register it before you load the run."
-        ) from None
-    if name not in (None, config.model.name):
-        raise InputError(f"{folder.path}: model must be {config.model.name}; got {name}.")
-    if device is not None:
-        training = config.training.model_copy(update={"device": device})
-        config = config.model_copy(update={"training": training})
-    kept = folder / GRAPH
-    place = str(dataset or (kept if kept.is_file() else config.data.dataset))
-    try:
-        graph = load(place, data_dir)
-    except InputError as error:
-        if dataset is not None:
-            raise
-        raise InputError(
-            f"{error} If the graph has moved, give its new place: dataset=… in Python, or after "
-            "the run on the command line."
-        ) from None
-    if graph.fingerprint != folder.read_json(ENVIRONMENT)["graph_sha256"]:
-        raise InputError(
-            f"{place} is not the graph that {folder.path} was trained on, or has changed since."
-        )
-    if place == str(kept):
-        graph = replace(graph, name=config.data.dataset)
-    trainer = new_trainer(config, graph, Split.load(folder / SPLIT))
-    tensors, _ = read_tensors(folder / WEIGHTS)
-    try:
-        trainer.model.load_state_dict(weights_under("model.", tensors))
-        trainer.state.best_grouping = Grouping(tensors["confusion"], tensors["group"])
-    except (RuntimeError, KeyError) as error:
-        raise DamagedFileError(f"{folder / WEIGHTS}: does not fit ({error}).") from None
-    seconds = float(folder.read_json(TIMING)["seconds"])
-    return _trained(trainer, config, folder.history(), seconds)
-
-
-def new_trainer(config: RunConfig, graph: Graph, split: Split | None = None) -> Trainer:
-    """The graph, split and model of a configuration, ready to be trained.
-
-    The first weights depend on the seed alone.
-
-    Args:
-        config: The configuration.
-        graph: The graph.
-        split: Its split, if it is not the one that the configuration names.
-    """
-    training = config.training
-    if split is None:
-        split = config.make_split(graph)
-    inputs = GraphInputs(
-        graph,
-        device=find_device(training.device),
-        dtype=getattr(torch, training.precision),
-        scaling=config.data.scaling,
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(training.seed)
-        model = model_class(config.model.name).for_inputs(inputs, **config.model.options)
-    model = model.to(device=inputs.device, dtype=inputs.dtype)
-    return Trainer(model, inputs, split, training)
+    return as_trained(trainer, config, history, seconds, start)
 
 
 def _warn_of_small_groups(trainer: Trainer) -> None:
@@ -234,27 +165,6 @@ def _warn_of_small_groups(trainer: Trainer) -> None:
         sizes = torch.bincount(group, minlength=len(rule.thresholds) + 1).tolist()
         if text := about_small_groups(sizes, rule.kind, rule.guidance):
             warnings.warn(text, NcgnnWarning, stacklevel=3)
-
-
-def find_device(name: str) -> torch.device:
-    """A device by its name.
-
-    Raises:
-        InputError: There is none on this machine.
-    """
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError):
-        raise InputError(f"device '{name}' is not available; use cpu.") from None
-    return device
-
-
-def _trained(
-    trainer: Trainer, config: RunConfig, history: Sequence[Record], seconds: float
-) -> TrainedModel:
-    parts = (trainer.model, trainer.inputs, trainer.split, trainer.state.best_grouping)
-    return TrainedModel(*parts, config, history, seconds)
 
 
 @dataclass(frozen=True)
@@ -286,6 +196,8 @@ def train_run(
     on_resume: Callable[[int], None] | None = None,
     before_done: Callable[[RunFolder], object] | None = None,
     stop: Callable[[], bool] | None = None,
+    start: Start | None = None,
+    copies: bool = True,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> RunResult:
     """Train a run, continue one that was interrupted, or find it finished.
@@ -300,18 +212,30 @@ def train_run(
         before_done: Called when all is written but the completion marker.
         stop: Asked after every epoch; if it says yes, the state is saved and
             ``KeyboardInterrupt`` raised.
+        start: What :func:`find_start` gives; by default it is looked for in ``runs``.
+        copies: Whether a dataset folder may be copied into the run where it cannot be linked.
         checkpoint_seconds: Time between checkpoints.
     """
-    folder = RunFolder(runs / config.name)
     graph = load(config.data.dataset, data_dir) if graph is None else graph
+    _check_content(config, graph)
+    if (word := config.training.start_from) is not None and start is None:
+        if not word.startswith(HASH):
+            raise InputError(
+                f"start_from must be the hash of a run's weights here, {HASH}…; got {word}; 'ncgnn "
+                "train --start-from' finds it."
+            )
+        config, start = find_start(config, graph, runs, data_dir)
+    folder = RunFolder(runs / config.name)
     with folder.lock():
         check_same_config(folder, config)
         if folder.is_done():
-            finished = _finished(folder, config, graph)
+            finished = _finished(folder, config, graph, start)
             if finished is not None:
                 return finished
         with _keep_error(folder, config):
-            job = _Job(config, folder, graph, checkpoint_seconds)
+            job = _Job(config, folder, graph, checkpoint_seconds, start)
+            if config.data.fingerprint is not None:
+                keep_folder(graph, config.data.dataset, folder / DATASET, copies=copies)
             (folder / ERROR).unlink(missing_ok=True)  # of an earlier try
             trained = job.train(on_epoch, stop, on_resume)
             usual = statistics.median(job.epoch_seconds) if job.epoch_seconds else None
@@ -322,6 +246,45 @@ def train_run(
         (folder / CHECKPOINT).unlink(missing_ok=True)
         result = folder.read_json(RESULT)
         return RunResult(folder.path, config, result, trained.seconds, fresh=True)
+
+
+def refit_run(
+    path: Path | str,
+    data_dir: Path | str | None = None,
+    *,
+    on_epoch: Callable[[Record], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> TrainedModel:
+    """Train a finished run once more, on all labels; see :mod:`ncgnn.training.refit`.
+
+    An interrupted refit continues, a finished one is found. Arguments are those of
+    :func:`train_run`.
+
+    Returns:
+        The run, whose ``refitted`` is the new model.
+    """
+    folder = RunFolder(find_run(path))
+    trained = load_run(folder.path, data_dir, refit=False)
+    with folder.lock():
+        done = refit_in(
+            folder, trained, on_epoch=on_epoch, stop=stop, checkpoint_seconds=checkpoint_seconds
+        )
+    return replace(trained, refitted=done)
+
+
+def _check_content(config: RunConfig, graph: Graph) -> None:
+    """Refuse a dataset folder that was replaced since the configuration was made."""
+    place, stated = config.data.dataset, config.data.fingerprint
+    if stated is None:
+        return
+    manifest = read_manifest(place) if is_folder(place) else {}
+    found = folder_sha256(manifest) if manifest else "nothing"
+    if found != stated or manifest["fingerprint"] != graph.fingerprint:
+        raise InputError(
+            f"{place} must hold what the configuration names, {stated[:8]}; it holds {found[:8]}, "
+            "so it has changed since; give the command again."
+        )
 
 
 def finished_run(folder: RunFolder) -> RunResult:
@@ -337,11 +300,13 @@ def finished_run(folder: RunFolder) -> RunResult:
     return RunResult(folder.path, folder.read_config(), result, seconds, fresh=False)
 
 
-def _finished(folder: RunFolder, config: RunConfig, graph: Graph) -> RunResult | None:
+def _finished(
+    folder: RunFolder, config: RunConfig, graph: Graph, start: Start | None
+) -> RunResult | None:
     """The result of a finished run; None if its files are damaged, so that it is trained again."""
     try:
         result = finished_run(folder)
-        split = config.make_split(graph)
+        split = config.make_split(graph) if start is None else start.split
         check_same_graph(folder, config, graph.fingerprint, split.sha256)
     except DamagedFileError as error:
         warnings.warn(f"{error} It is trained again now.", NcgnnWarning, stacklevel=3)
@@ -409,18 +374,25 @@ class _Job:
     """The training of one run in its folder, from the latest checkpoint if there is one."""
 
     def __init__(
-        self, config: RunConfig, folder: RunFolder, graph: Graph, checkpoint_seconds: float
+        self,
+        config: RunConfig,
+        folder: RunFolder,
+        graph: Graph,
+        checkpoint_seconds: float,
+        start: Start | None,
     ) -> None:
-        self.config, self.folder, self.graph = config, folder, graph
+        self.config, self.folder, self.graph, self.start = config, folder, graph, start
         self.checkpoint_seconds = checkpoint_seconds
         self.seconds = 0.0
         self.epoch_seconds: list[float] = []
-        self.trainer = new_trainer(config, graph)
+        self.trainer = new_trainer(config, graph, start=start)
         self.environment = environment() | {"graph_sha256": graph.fingerprint}
         self.begun_in = self._origin()
         resumed = self.begun_in is not None  # a checkpoint is of use only beside these files
         folder.write_config(config, durable=resumed)
         self.trainer.split.save(folder / SPLIT, durable=resumed)
+        if start is not None:
+            start.write(folder)
 
     def _origin(self) -> dict[str, Any] | None:
         """The environment in which an interrupted run began; None if the run is new."""
@@ -481,7 +453,7 @@ class _Job:
             self.trainer.run(after_epoch, keeps_weights=True)
         seconds = before + time.perf_counter() - started
         _warn_of_small_groups(self.trainer)
-        return _trained(self.trainer, self.config, self.folder.history(), seconds)
+        return as_trained(self.trainer, self.config, self.folder.history(), seconds, self.start)
 
     def _resume(self) -> list[Record]:
         """Go back to the latest checkpoint, and return the records up to it."""
@@ -498,7 +470,7 @@ class _Job:
                 warnings.warn(f"{error} Training starts anew.", NcgnnWarning, stacklevel=4)
                 records, self.begun_in = [], None
                 path.unlink()
-                self.trainer = new_trainer(self.config, self.graph)
+                self.trainer = new_trainer(self.config, self.graph, start=self.start)
         kept = self.environment
         if self.begun_in is not None:
             kept = continue_environment(self.begun_in, self.environment)
@@ -506,68 +478,3 @@ class _Job:
         folder.write_json(ENVIRONMENT, kept, durable=bool(records))
         folder.write_history(records, durable=bool(records))
         return records
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Mean and sample standard deviation; the latter is None for a single value."""
-
-    mean: float
-    std: float | None
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """Of one or more values."""
-        deviation = statistics.stdev(values) if len(values) > 1 else None
-        return cls(statistics.fmean(values), deviation)
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Results over seeds.
-
-    Attributes:
-        seeds: The seeds.
-        metric: The metric that selected the best epochs.
-        val_score: Validation score by that metric.
-        val_accuracy: Validation accuracy.
-        test: Scores on test nodes, by name.
-        majority_baseline: Test accuracy of always answering the commonest test class.
-        never_evaluated: Classes that some seed's validation and test parts do not hold.
-        seconds: Training time.
-        epochs: Number of epochs.
-    """
-
-    seeds: tuple[int, ...]
-    metric: str
-    val_score: Spread
-    val_accuracy: Spread
-    test: dict[str, Spread]
-    majority_baseline: Spread | None
-    never_evaluated: tuple[int, ...]
-    seconds: Spread
-    epochs: Spread
-
-
-def summary(runs: Sequence[RunResult]) -> Summary:
-    """Summarize runs of one configuration with different seeds."""
-    results = [run.result for run in runs]
-    metric = results[0].get("metric", "accuracy")
-    parts = [result["scores"].get("test") for result in results]
-    test = {
-        name: Spread.of([part[name] for part in parts])
-        for name in (*METRICS, "calibration_error")
-        if all(part is not None and part.get(name) is not None for part in parts)
-    }
-    baselines = [result["majority_baseline"] for result in results]
-    return Summary(
-        seeds=tuple(result["seed"] for result in results),
-        metric=metric,
-        val_score=Spread.of([result["scores"]["val"][metric] for result in results]),
-        val_accuracy=Spread.of([result["scores"]["val"]["accuracy"] for result in results]),
-        test=test,
-        majority_baseline=None if None in baselines else Spread.of(baselines),
-        never_evaluated=tuple(sorted({c for result in results for c in result["never_evaluated"]})),
-        seconds=Spread.of([run.seconds for run in runs]),
-        epochs=Spread.of([result["epochs"] for result in results]),
-    )

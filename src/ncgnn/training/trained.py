@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ncgnn.data import save
+from ncgnn.data import save, write_folder
 from ncgnn.errors import InputError
 from ncgnn.graph import as_graph
 from ncgnn.nn import Grouper, counting_phases
-from ncgnn.training.answers import Answers
+from ncgnn.training.answers import Answers, Facts
 from ncgnn.training.evaluation import SCORE_NAMES, evaluation
 from ncgnn.training.folder import (
+    DATASET,
     ENVIRONMENT,
     GRAPH,
     RESULT,
@@ -25,13 +26,15 @@ from ncgnn.training.folder import (
     WEIGHTS,
     RunFolder,
     environment,
+    trained_tensors,
     write_tensors,
 )
 from ncgnn.training.inference import Inference, own_outcome
+from ncgnn.training.refit import refit, write_refit
 from ncgnn.training.trainer import ShareCorrection, predict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from ncgnn.nn import GraphInputs, Grouping, Model
     from ncgnn.training.config import RunConfig
     from ncgnn.training.inference import Only, Outcome
+    from ncgnn.training.start import Start
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,6 +58,9 @@ class TrainedModel:
         config: The run's configuration.
         history: One record per epoch.
         seconds: How long training took.
+        start: What training began with, if not with random weights.
+        refitted: The same model trained on all labels, if there is one. It answers for nodes that
+            have no label; its scores are unknown.
     """
 
     model: Model
@@ -63,8 +70,15 @@ class TrainedModel:
     config: RunConfig
     history: Sequence[dict[str, Any]]
     seconds: float
+    start: Start | None = None
+    refitted: TrainedModel | None = None
 
     def __repr__(self) -> str:
+        if not len(self.split.val):
+            return (
+                f"TrainedModel({self.config.model.name} on {self.graph.name}: trained on all "
+                f"{len(self.split.train):,} labels for {self.best_epoch + 1} epochs)"
+            )
         metric = self.config.training.metric
         best = self.history[self.best_epoch]
         return (
@@ -88,7 +102,16 @@ class TrainedModel:
         return self.inputs.graph
 
     def evaluate(self) -> dict[str, Any]:
-        """Scores and accuracy per group, as ``result.json`` holds them."""
+        """Scores and accuracy per group, as ``result.json`` holds them; never of refitted weights.
+
+        Raises:
+            InputError: The model was trained on all labels.
+        """
+        if not len(self.split.val):
+            raise InputError(
+                "a model that was trained on all labels has no nodes left to evaluate it; evaluate "
+                "the run that it was refitted from."
+            )
         return evaluation(self.model, self.inputs, self.split, self.grouping, self.logits())
 
     def logits(self) -> torch.Tensor:
@@ -107,6 +130,7 @@ class TrainedModel:
         top: int = 0,
         probabilities: bool = False,
         update_old: bool = False,
+        refit: bool = True,
     ) -> Answers:
         """Answers for nodes of the training graph, or of another one with the same features.
 
@@ -123,15 +147,41 @@ class TrainedModel:
             probabilities: Whether every class has a column.
             update_old: Whether old nodes get new answers from what they see in this graph. Groups
                 of separated models stay those of training.
+            refit: Whether the refitted model, if there is one, answers for nodes without a label
+                and for new ones. Nodes of the training graph that have a label always get the
+                answers of this one, so that those of test nodes stay honest.
         """
         if only == "new" and graph is None:
             raise InputError(
                 "the training graph has no new nodes; give the graph that graph.extend makes."
             )
         given = self.graph if graph is None else as_graph(graph, require_labels=False)
-        facts = Inference(self, given, update_old=update_old).facts(only)
+        facts = self._facts(given, only, update_old, self.refitted if refit else None)
         names, said = self.graph.class_names, {"model": self.config.model.name}
         return Answers.of(facts, names, top=top, probabilities=probabilities, about=said)
+
+    def _facts(
+        self, graph: Graph, only: Only, update_old: bool, refitted: TrainedModel | None
+    ) -> Facts:
+        """What answers say, from this model and, for nodes without a label, the refitted one."""
+        if refitted is None or only == "test":
+            return Inference(self, graph, update_old=update_old).facts(only)
+        facts = Inference(refitted, graph, update_old=update_old).facts(only)
+        own = Inference(self, graph, update_old=update_old)
+        kept = own.keeps_label(only)
+        return Facts.choose(kept, own.facts(only), facts) if kept.any() else facts
+
+    def refit(self, on_epoch: Callable[[dict[str, Any]], None] | None = None) -> TrainedModel:
+        """Train once more on all labels, as this training went, for nodes that have none.
+
+        Args:
+            on_epoch: Called with a record of every epoch.
+
+        Returns:
+            This model, whose ``predict`` uses the new weights for nodes without a label, and whose
+            scores stay as they are.
+        """
+        return replace(self, refitted=refit(self, on_epoch))
 
     @cached_property
     def outcome(self) -> Outcome:
@@ -179,10 +229,17 @@ class TrainedModel:
         folder.write_json(ENVIRONMENT, environment() | {"graph_sha256": self.graph.fingerprint})
         folder.write_config(config)
         self.split.save(folder / SPLIT)
-        save(self.graph, folder / GRAPH)
+        if self.graph.source is None:
+            save(self.graph, folder / GRAPH)
+        else:  # with its encoders, for rows that come later
+            write_folder(self.graph, folder / DATASET)
+        if self.start is not None:
+            self.start.write(folder)
         folder.write_history(self.history)
         self.write_outcome(folder)
         folder.mark_done()
+        if self.refitted is not None:
+            write_refit(folder, self.refitted)
         return folder.path
 
     def write_outcome(self, folder: RunFolder, epoch_seconds: float | None = None) -> None:
@@ -194,9 +251,8 @@ class TrainedModel:
                 included.
         """
         config, epochs, best_epoch = self.config, len(self.history), self.best_epoch
-        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
-        tensors |= {"confusion": self.grouping.confusion, "group": self.grouping.group}
         about = {"model": config.model.name, "epoch": best_epoch}
+        tensors = trained_tensors(self.model, self.grouping)
         write_tensors(folder / WEIGHTS, tensors, about, durable=False)
         head = {
             "dataset": config.data.dataset,

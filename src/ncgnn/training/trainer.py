@@ -38,6 +38,7 @@ from ncgnn.training.evaluation import check_metric, score
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
+    from numpy.typing import NDArray
     from torch import nn
 
     from ncgnn.data import Split
@@ -204,18 +205,29 @@ class Trainer:
 
     def _keep_best(self, record: Record, logits: torch.Tensor | None) -> None:
         """Keep weights and groups of a new high, and regroup the nodes by their pseudo-labels."""
-        state = self.state
-        if logits is None:
-            logits = predict(self.model, self.inputs, state.grouping, self.correction)
-        if not logits.isfinite().all():
-            raise self._divergence("the logits are not finite")
+        logits = self._all_logits() if logits is None else self._check_finite(logits)
         if len(self.test):
             labels = self.inputs.labels.index_select(0, self.test)
             record["test_accuracy"] = _accuracy(logits[self.test], labels)
             if (metric := self.config.metric) != "accuracy":
                 record[f"test_{metric}"] = score(metric, logits[self.test], labels)
-        state.best_score, state.best_epoch = record[f"val_{self.config.metric}"], state.epoch
-        state.best_grouping = state.grouping
+        self.state.best_score = record[f"val_{self.config.metric}"]
+        self._keep(logits)
+
+    def _all_logits(self) -> torch.Tensor:
+        """Logits of all nodes."""
+        inputs, grouping = self.inputs, self.state.grouping
+        return self._check_finite(predict(self.model, inputs, grouping, self.correction))
+
+    def _check_finite(self, logits: torch.Tensor) -> torch.Tensor:
+        if not logits.isfinite().all():
+            raise self._divergence("the logits are not finite")
+        return logits
+
+    def _keep(self, logits: torch.Tensor) -> None:
+        """Keep the weights and groups of this epoch, and regroup the nodes by the given logits."""
+        state = self.state
+        state.best_epoch, state.best_grouping = state.epoch, state.grouping
         state.best_weights = copy_weights(self.model.state_dict(), state.best_weights)
         if self.rule is not None:
             pseudo_labels = logits.argmax(1)
@@ -363,12 +375,22 @@ class ShareCorrection:
     outside: torch.Tensor
 
     @classmethod
-    def of(cls, shares: ClassShares, inputs: GraphInputs, split: Split) -> ShareCorrection | None:
-        """The correction for a split; None where the shares of training nodes are wanted."""
+    def of(
+        cls,
+        shares: ClassShares,
+        inputs: GraphInputs,
+        split: Split,
+        like: NDArray[np.int64] | None = None,
+    ) -> ShareCorrection | None:
+        """The correction for a split; None where the shares of training nodes are wanted.
+
+        ``like`` are the nodes whose shares are wanted, by default those of validation.
+        """
         if shares == "train":
             return None
+        wanted = split.val if like is None else like
         train, val = (
-            torch.from_numpy(part.copy()).to(inputs.device) for part in (split.train, split.val)
+            torch.from_numpy(part.copy()).to(inputs.device) for part in (split.train, wanted)
         )
         offsets = _log_shares(inputs, val) - _log_shares(inputs, train)
         outside = torch.ones(inputs.num_nodes, 1, dtype=inputs.dtype, device=inputs.device)

@@ -1,8 +1,11 @@
 """People's own tables: a file or data frame of nodes, one of edges, and what becomes of them."""
 
 from ncgnn.data.tables.folder import (
+    MANIFEST,
     check_free,
+    folder_sha256,
     is_folder,
+    keep_folder,
     read_folder,
     read_manifest,
     write_folder,
@@ -13,12 +16,15 @@ from ncgnn.data.tables.tables import TableReport, Tables, read_tables
 
 __all__ = [
     "KINDS",
+    "MANIFEST",
     "MEANING",
     "Schema",
     "TableReport",
     "Tables",
     "check_free",
+    "folder_sha256",
     "is_folder",
+    "keep_folder",
     "read_folder",
     "read_manifest",
     "read_schema",

@@ -9,14 +9,18 @@
 ======================  ======================================================================
 
 A graph without tables has no schema and no encoders. Nothing is pickled, and nothing of a folder
-is seen before all of it is written.
+is seen before all of it is written. A folder is replaced as a whole, its files are never written
+to again: whoever has mapped the old ones into memory, or has links to them, keeps what they held.
 """
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
 import json
 import os
 import shutil
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -34,7 +38,7 @@ from ncgnn.errors import InputError
 from ncgnn.graph import Graph, check_csr
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     from numpy.typing import NDArray
 
@@ -45,6 +49,8 @@ _AGAIN = "import the tables again, or get a fresh copy of the folder"
 # Larger folders are checked by the sizes of their files only: reading them all would take minutes.
 _MOST_CHECKED = 4 << 30
 _EDGE_ARRAYS = ("edge_weights", "edge_directions")
+# Of Linux: "this folder", and "let two names change places".
+_AT_HERE, _EXCHANGE = -100, 2
 
 
 def is_folder(path: Path | str) -> bool:
@@ -62,15 +68,68 @@ def write_folder(graph: Graph, path: Path | str, *, force: bool = False) -> Path
     """
     path = Path(path).expanduser()
     check_free(path, force=force)
+    with _building(path) as build:
+        _fill(graph, build)
+    return path
+
+
+def keep_folder(graph: Graph, source: Path | str, path: Path, *, copies: bool = True) -> bool:
+    """Keep a dataset folder as it is now at another place, whatever becomes of it.
+
+    Large files are linked, which takes no room, or copied where they cannot be.
+
+    Args:
+        graph: What the folder held when it was read. If it holds another graph now, this one is
+            written.
+        source: The folder.
+        path: Where to keep it; a folder with the same graph there is left as it is.
+        copies: Whether files may be copied or written; if not, they may be missing at the end.
+
+    Returns:
+        Whether it is kept.
+    """
+    if is_folder(path) and read_manifest(path)["fingerprint"] == graph.fingerprint:
+        return True
+    shutil.rmtree(path, ignore_errors=True)
+    with suppress(OSError, InputError):
+        with _building(path) as build:
+            _link_files(Path(source).expanduser(), build, graph.fingerprint, copies=copies)
+        return True
+    if copies:
+        write_folder(graph, path)
+    return copies
+
+
+def _link_files(source: Path, folder: Path, fingerprint: str, *, copies: bool) -> None:
+    """Link the files of a dataset folder, and complain unless they are those of the graph."""
+    manifest = read_manifest(source)
+    if manifest["fingerprint"] != fingerprint:
+        raise InputError(f"{source} has changed since it was read.")
+    for name in manifest["files"]:
+        try:
+            os.link(source / name, folder / name)
+        except OSError:
+            if not copies:
+                raise
+            shutil.copyfile(source / name, folder / name)
+    for name in (SCHEMA, MANIFEST):  # small, and one of them is for people to edit
+        if (source / name).is_file():
+            shutil.copyfile(source / name, folder / name)
+    _check_files(folder, read_manifest(folder))
+    make_durable([folder / MANIFEST])
+
+
+@contextmanager
+def _building(path: Path) -> Generator[Path]:
+    """A new folder that takes its place when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     build = path.with_name(f".{path.name}.{uuid4().hex}.part")
     try:
         build.mkdir()
-        _fill(graph, build)
+        yield build
         _swap(build, path)
     finally:
         shutil.rmtree(build, ignore_errors=True)
-    return path
 
 
 def check_free(path: Path, *, force: bool = False) -> None:
@@ -156,6 +215,8 @@ def _arrays_of(graph: Graph) -> dict[str, NDArray[Any]]:
 
 def _swap(build: Path, path: Path) -> None:
     """Put a folder in place of another; what was there is gone only when the new one is there."""
+    if path.exists() and _exchange(build, path):
+        return  # and what was there is removed as what is left of building
     old = None
     if path.exists():
         old = path.with_name(f".{path.name}.{uuid4().hex}.old")
@@ -170,6 +231,16 @@ def _swap(build: Path, path: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
+def _exchange(first: Path, second: Path) -> bool:
+    """Let two folders change places at one moment; False where the system cannot."""
+    try:
+        rename = ctypes.CDLL(None).renameat2
+    except (OSError, AttributeError, TypeError):
+        return False
+    names = os.fsencode(first.absolute()), os.fsencode(second.absolute())
+    return rename(_AT_HERE, names[0], _AT_HERE, names[1], _EXCHANGE) == 0
+
+
 def read_manifest(path: Path | str) -> dict[str, Any]:
     """What ``dataset.json`` says.
 
@@ -180,6 +251,16 @@ def read_manifest(path: Path | str) -> dict[str, Any]:
     return _read_json(file)
 
 
+def folder_sha256(manifest: Mapping[str, Any]) -> str:
+    """A hash of all that a dataset folder holds, by its manifest: the graph, names and encoders.
+
+    Where the tables lay, and the editable schema, are no part of it.
+    """
+    files = {name: one["sha256"] for name, one in manifest["files"].items() if name != TABLES}
+    content = [manifest["fingerprint"], manifest["class_names"], sorted(files.items())]
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
+
+
 def read_folder(path: Path | str) -> Graph:
     """Read a dataset folder; arrays stay on the disk until they are used.
 
@@ -187,7 +268,30 @@ def read_folder(path: Path | str) -> Graph:
         InputError: A file is missing, damaged, or does not fit the others.
     """
     path = Path(path).expanduser()
-    manifest = read_manifest(path)
+    while True:
+        mark = _mark(path)
+        try:
+            manifest = read_manifest(path)
+            graph = _read_as_stated(path, manifest)
+        except (InputError, OSError, ValueError):
+            if _mark(path) == mark:
+                raise
+            continue
+        if _mark(path) == mark:
+            return graph
+        # It was replaced while it was being read, and half of it may be of the old one.
+
+
+def _mark(path: Path) -> tuple[int, int] | None:
+    """What tells a folder from another one that took its place; None where there is none."""
+    try:
+        found = (path / MANIFEST).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _read_as_stated(path: Path, manifest: Mapping[str, Any]) -> Graph:
     _check_files(path, manifest)
     with errors_in(path):
         graph = _graph_of(path, manifest)

@@ -22,6 +22,7 @@ from ncgnn.experiments.results import flatten
 from ncgnn.experiments.sweeps import seed_list
 from ncgnn.training import (
     RunConfig,
+    edges_of_tables,
     find_option,
     make_config,
     naming_options,
@@ -257,7 +258,8 @@ def make_search(
     numbers = (base.training.seed,) if seeds is None else seed_list(seeds)
     fixed = {key: value for key, value in fixed.items() if key not in _SEED}
     where = "search space" if config is None else f"{config}, search"
-    values = _merge_values(name, values | dict(search or {}), fixed, where)
+    known = search_space(name, edges_of_tables(base.data.dataset))
+    values = _merge_values(known, name, values | dict(search or {}), fixed, where)
     made = Search(fixed, values, numbers, importable_class(name))
     first = {parameter: values[0] for parameter, values in made.choices.items()}
     for parameter, values in made.choices.items():
@@ -290,9 +292,13 @@ def _read_file(path: Path, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _merge_values(
-    model: str, given: Mapping[str, Any], fixed: Collection[str], where: str
+    known: Mapping[str, list[Any]],
+    model: str,
+    given: Mapping[str, Any],
+    fixed: Collection[str],
+    where: str,
 ) -> dict[str, list[Any]]:
-    """The shipped values of a model, replaced and completed by given ones; an empty list is none.
+    """The known values of a model, replaced and completed by given ones; an empty list is none.
 
     Raises:
         InputError: Nothing is left to search, or what is given is no list of values.
@@ -301,7 +307,7 @@ def _merge_values(
     def is_fixed(option: str) -> bool:
         return option in fixed or option.partition(".")[2] in fixed
 
-    found = {key: values for key, values in search_space(model).items() if not is_fixed(key)}
+    found = {key: values for key, values in known.items() if not is_fixed(key)}
     for key, values in given.items():
         option = ".".join(find_option(key))
         if option in _SET_ELSEWHERE:
