@@ -122,3 +122,13 @@ def test_from_tables_to_answers_for_new_rows(run, shop: Path) -> None:
         for number, answer in zip(range(60, 70), answers["predicted"], strict=True)
     ]
     assert sum(right) >= 9
+    done = run("explain", folder, "t61", *new[:4], "--out", "why.html")
+    assert done.exit_code == 0, done.output
+    assert f"t61: predicted {answers['predicted'][1]} (" in done.output
+    assert "text" in done.output
+    assert "Why is t61" in (shop / "why.html").read_text("utf-8")
+    said = json.loads(run("explain", folder, "t3", "--json").stdout)
+    assert {one["name"] for one in said["effects"] if one["part"] == "column"} == {"price", "text"}
+    refused = run("explain", folder, "t61")
+    assert refused.exit_code == 2
+    assert "has no node t61" in refused.output

@@ -83,6 +83,32 @@ def test_evaluate_and_predict_agree_with_the_run(trained, tmp_path):
     assert "--force" in refused.stderr
 
 
+def test_explain_a_node_of_the_run(trained, tmp_path):
+    runs, _ = trained
+    folder = next(path for path in runs.iterdir() if "-s0-" in path.name)
+    out = tmp_path / "why.parquet"
+    shown = run("explain", folder.name, 7, "--runs", runs, "--neighbors", 4, "--out", out)
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.startswith("7: predicted ")
+    assert "neighbors were not tried one by one." in shown.stdout
+    assert "all own features" in shown.stdout
+    assert pq.read_table(out)["part"].to_pylist().count("neighbor") == 4
+    said = json.loads(run("explain", folder, 7, "--json", "--neighbors", 4).stdout)
+    assert [one["effect"] for one in said["effects"]] == pytest.approx(
+        pq.read_table(out)["effect"].to_pylist()
+    )
+    for words, message in (
+        ([9999], "has no node 9999"),
+        ([7, "--out", out], "--force"),
+        ([7, "--out", tmp_path / "why.pdf"], "must end in .html, .csv"),
+        ([7, "--out", tmp_path / "no" / "why.html"], "no folder"),
+        ([7, "--edges", out], "--edges come with --nodes"),
+    ):
+        refused = run("explain", folder, *words)
+        assert refused.exit_code == 2
+        assert message in refused.stderr
+
+
 @quick
 def test_a_run_follows_its_graph_to_another_place(tmp_path):
     graph, runs = tmp_path / "mine.npz", tmp_path / "runs"

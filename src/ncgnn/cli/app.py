@@ -48,6 +48,7 @@ for _command in (
     train.train,
     runs.evaluate,
     runs.predict,
+    runs.explain,
     runs.report,
     suspects.suspects,
     runs.changes,

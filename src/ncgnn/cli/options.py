@@ -97,6 +97,22 @@ RunList = Annotated[
     list[str],
     typer.Argument(metavar="RUN", help="Folders of finished runs, or their names under --runs."),
 ]
+UseRefitted = Annotated[
+    bool,
+    typer.Option(
+        "--refit/--no-refit",
+        help="Let the model that was refitted on all labels, if there is one, answer for nodes "
+        "without a label and new ones.",
+    ),
+]
+NewNodes = Annotated[
+    Path | None,
+    typer.Option("--nodes", help="Table of new nodes, in the columns of the run's own tables."),
+]
+NewEdges = Annotated[
+    Path | None,
+    typer.Option("--edges", help="Table of the edges of new nodes, to old and new ones."),
+]
 DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", help="Folder with npz files, searched before that of NCGNN_DATA."),

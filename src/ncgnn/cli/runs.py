@@ -1,4 +1,4 @@
-"""The commands about finished runs: results, evaluate, predict, report and changes."""
+"""The commands about finished runs: results, evaluate, predict, explain, report and changes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import ncgnn
 from ncgnn._io import write_text
 from ncgnn.cli import options as opt
 from ncgnn.cli.terminal import (
+    check_parent,
     command,
     free_path,
     free_table,
@@ -209,13 +210,8 @@ def evaluate(
 def predict(
     run: opt.Run,
     graph: opt.OtherGraph = None,
-    nodes: Annotated[
-        Path | None,
-        typer.Option(help="Table of new nodes, in the columns of the run's own tables."),
-    ] = None,
-    edges: Annotated[
-        Path | None, typer.Option(help="Table of the edges of new nodes, to old and new ones.")
-    ] = None,
+    nodes: opt.NewNodes = None,
+    edges: opt.NewEdges = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -235,14 +231,7 @@ def predict(
     update_old: Annotated[
         bool, typer.Option("--update-old", help="Give old nodes new answers beside new neighbors.")
     ] = False,
-    refit: Annotated[
-        bool,
-        typer.Option(
-            "--refit/--no-refit",
-            help="Let the model that was refitted on all labels, if there is one, answer for nodes "
-            "without a label and new ones.",
-        ),
-    ] = True,
+    refit: opt.UseRefitted = True,
     device: opt.Device = None,
     data_dir: opt.DataDir = None,
     runs: opt.Runs = Path("runs"),
@@ -258,12 +247,7 @@ def predict(
     folder = _folder(run, runs)
     ncgnn.training.RunFolder(folder).check()
     path = free_table(out or folder / "answers.csv", force)
-    if edges is not None and nodes is None:
-        raise InputError("--edges come with --nodes; give both.")
-    trained, other = _load_beside(folder, data_dir, device, graph, refit=refit)
-    asked = other
-    if nodes is not None:
-        asked = (trained.graph if other is None else other).extend(nodes, edges)
+    trained, asked = _load_extended(folder, data_dir, device, graph, nodes, edges, refit=refit)
     wanted = only or ("all" if nodes is None else "new")
     with show_status("answering"):
         answers = trained.predict(
@@ -277,6 +261,74 @@ def predict(
         print_json(said)
     else:
         print("\n".join(_summary_lines(said)))
+
+
+@command
+def explain(
+    run: opt.Run,
+    node: Annotated[str, typer.Argument(metavar="NODE", help="The id of a node.")],
+    graph: opt.OtherGraph = None,
+    nodes: opt.NewNodes = None,
+    edges: opt.NewEdges = None,
+    neighbors: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Leave out at most N neighbors one by one.")
+    ] = 20,
+    features: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Show the N strongest single features.")
+    ] = 10,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Also write a page (.html) or a table (.csv, .tsv, .parquet, .feather)."),
+    ] = None,
+    refit: opt.UseRefitted = True,
+    device: opt.Device = None,
+    data_dir: opt.DataDir = None,
+    runs: opt.Runs = Path("runs"),
+    force: opt.Force = False,
+    json: opt.Json = False,
+) -> None:
+    """Explain the answer for one node: what it would be without parts of it.
+
+    Neighbors, features and columns are left out in turn, and the model computes the answer again:
+    every effect is exact. Groups of separated models stay as they are.
+    """
+    folder = _folder(run, runs)
+    ncgnn.training.RunFolder(folder).check()
+    if out is not None:
+        out = free_path(out, force)
+        ncgnn.report.check_explanation_path(out)
+        check_parent(out)
+    trained, asked = _load_extended(folder, data_dir, device, graph, nodes, edges, refit=refit)
+    with show_status("explaining"):
+        found = trained.explain(node, asked, neighbors=neighbors, features=features)
+    if out is not None:
+        ncgnn.report.write_explanation(found, out)
+    if json:
+        print_json(found.to_json())
+    else:
+        print("\n".join(found.sentences()))
+        print_tables(*ncgnn.report.explanation_tables(found), wide=False)
+    if out is not None:
+        note("Written:", f"  {out}")
+
+
+def _load_extended(
+    folder: Path,
+    data_dir: Path | None,
+    device: str | None,
+    graph: str | None,
+    nodes: Path | None,
+    edges: Path | None,
+    *,
+    refit: bool,
+) -> tuple[TrainedModel, Graph | None]:
+    """A run, and the graph to answer for unless it is the run's own, with new nodes if given."""
+    if edges is not None and nodes is None:
+        raise InputError("--edges come with --nodes; give both.")
+    trained, other = _load_beside(folder, data_dir, device, graph, refit=refit)
+    if nodes is None:
+        return trained, other
+    return trained, (trained.graph if other is None else other).extend(nodes, edges)
 
 
 def _load_beside(

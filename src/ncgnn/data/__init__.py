@@ -30,6 +30,7 @@ from ncgnn.data.tables import (
     read_schema,
     read_table,
     read_tables,
+    shorten,
     write_folder,
 )
 
@@ -69,6 +70,7 @@ __all__ = [
     "read_tables",
     "register_dataset",
     "save",
+    "shorten",
     "split_families",
     "split_report",
     "write_folder",

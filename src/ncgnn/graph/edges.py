@@ -54,7 +54,10 @@ class Edges:
     def without_loops(self) -> Edges:
         """The edges between different nodes."""
         targets = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
-        kept = self.indices != targets
+        return self.keep(self.indices != targets)
+
+    def keep(self, kept: NDArray[np.bool_]) -> Edges:
+        """Those edges that a mask names."""
         return Edges(
             np.concatenate([[0], np.cumsum(kept)])[self.indptr],
             self.indices[kept],

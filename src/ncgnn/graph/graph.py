@@ -460,6 +460,27 @@ class Graph:
         """The same graph with every edge reversed, so that rows list outgoing edges."""
         return self._with_edges(self.edges.reverse())
 
+    def keep_edges(self, kept: NDArray[np.bool_]) -> Graph:
+        """The same graph with those stored edges only that a mask names."""
+        return self._with_edges(_lock_edges(self.edges.keep(kept)))
+
+    def with_features(self, node: int, row: NDArray[Any]) -> Graph:
+        """The same graph with other features of a node, which are 0 where they were 0 before."""
+        features = self.features
+        if features is None:
+            raise InputError(f"the graph '{self.name}' has no features.")
+        if isinstance(features, np.ndarray):
+            changed = features.copy()
+            changed[node] = row
+            return replace(self, features=_lock(changed))
+        from scipy.sparse import csr_array
+
+        own = slice(*features.indptr[node : node + 2].tolist())
+        entries = features.data.copy()
+        entries[own] = row[features.indices[own]]
+        parts = (_lock(entries), features.indices, features.indptr)
+        return replace(self, features=csr_array(parts, shape=features.shape))
+
     def _with_edges(self, edges: Edges, **fields: Any) -> Graph:
         return replace(
             self,

@@ -14,6 +14,7 @@ from ncgnn.nn.field import ReceptiveField, nodes_around, receptive_field
 from ncgnn.nn.functional import DropoutKey, relu_dropout
 from ncgnn.nn.grouping import Grouper, Grouping, GroupingRule, register_guidance
 from ncgnn.nn.inputs import FeatureScaling, GraphInputs, check_features
+from ncgnn.nn.masking import MaskedInputs, masked_row
 from ncgnn.nn.registry import (
     model_class,
     model_name,
@@ -40,6 +41,7 @@ __all__ = [
     "Grouping",
     "GroupingRule",
     "LayerConstructor",
+    "MaskedInputs",
     "Model",
     "ModelOptions",
     "Phase",
@@ -51,6 +53,7 @@ __all__ = [
     "counting_phases",
     "describe_error",
     "describe_unknown_option",
+    "masked_row",
     "model_class",
     "model_name",
     "model_names",

@@ -188,6 +188,8 @@ class Model(nn.Module):
             cannot answer for others; empty where it can.
         untied_by: Options with which it could.
         direction: The option of this name; None where the model has none.
+        maskable: Whether all its messages pass along the matrices of ``GraphInputs.messages``,
+            ``gcn_operators`` and ``mean_operators``, so that a mask of edges reaches them.
     """
 
     title: ClassVar[str]
@@ -203,6 +205,7 @@ class Model(nn.Module):
     tied_to: str = ""
     untied_by: ClassVar[str] = ""
     direction: Direction | None = None
+    maskable: bool = False
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)

@@ -467,7 +467,7 @@ def attend(
     of_source = torch.einsum("nhd,hd->nh", nodes, source)
     scores = gather_rows(pattern, of_target) + gather_columns(pattern, of_source)
     attention = edge_softmax(pattern, leaky_relu(scores, _SLOPE))
-    attention = dropout(attention, rate, key)
+    attention = pattern.weigh(dropout(attention, rate, key))
     if len(target) == 1:  # products without heads are faster
         return weighted_matmul(pattern, attention[:, 0], nodes[:, 0]).unsqueeze(1)
     return weighted_matmul(pattern, attention, nodes)

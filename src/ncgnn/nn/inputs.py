@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -56,7 +57,10 @@ class GraphInputs:
     Attributes:
         features: Sparse or dense, whichever multiplies faster.
         labels: Class per node, -1 = unlabeled.
+        passes_once: Whether there is one pass only, so that little is worth being kept.
     """
+
+    passes_once: bool = False
 
     def __init__(
         self,
@@ -78,6 +82,7 @@ class GraphInputs:
         self.labels = torch.from_numpy(self.graph.labels.copy()).to(self.device)
         self._propagated: dict[int, _Propagated] = {}
         self._kept: dict[Hashable, Any] = {}
+        self._of_edges: dict[Hashable, Any] = {}
 
     @cached_property
     @torch.inference_mode(False)
@@ -128,11 +133,14 @@ class GraphInputs:
         Of ``steps`` applications, as many are made beforehand as make a pass cheapest; the others
         follow after the weights. The features are multiplied by ``uses`` different weights, but
         only once when no step is left, because every row then meets the weights of its own group
-        alone. Kept for the latest number of steps of every operator.
+        alone. Kept for the latest number of steps of every operator. For a single pass nothing is
+        worth making beforehand.
 
         Returns:
             The propagated features, and the number of steps left.
         """
+        if self.passes_once:
+            return self.features, steps
         known = self._propagated.get(id(operator))
         if known is None or known.steps != steps or (known.left and known.uses < uses):
             with torch.inference_mode(False), torch.no_grad():
@@ -155,13 +163,13 @@ class GraphInputs:
             return self.along, self.along.t()
         matrix = self.weighted_adjacency
         if direction == "both":
-            matrix = self.kept("undirected weights", self._make_undirected)
+            matrix = self.kept("undirected weights", self._make_undirected, of_edges=True)
         if not self_loops:
             return (matrix,)
         if matrix is self.adjacency:
             return (self.looped_adjacency,)
         whose = self._plainest(direction)
-        return (self.kept(("looped", whose), lambda: add_self_loops(matrix)),)
+        return (self.kept(("looped", whose), lambda: add_self_loops(matrix), of_edges=True),)
 
     def _plainest(self, direction: Direction) -> Direction:
         """``incoming`` where edges in both directions are the same ones."""
@@ -232,7 +240,9 @@ class GraphInputs:
         D_in^-½ A D_out^-½ and its transpose, see :func:`ncgnn.sparse.directed_normalize`.
         """
         if direction == "separate":
-            operator = self.kept("directed gcn", lambda: directed_normalize(self.along))
+            operator = self.kept(
+                "directed gcn", lambda: directed_normalize(self.along), of_edges=True
+            )
             return operator, operator.t()
         return self._normalized("gcn", gcn_normalize, direction, self_loops)
 
@@ -255,7 +265,7 @@ class GraphInputs:
             matrices = self.messages(direction, self_loops=self_loops)
             return tuple(normalize(matrix, self_loops=False) for matrix in matrices)
 
-        return self.kept((name, direction, self_loops), make)
+        return self.kept((name, direction, self_loops), make, of_edges=True)
 
     def gcn_operator(self, *, self_loops: bool = True, undirected: bool = False) -> ConstantSparse:
         """The one matrix of :meth:`gcn_operators`."""
@@ -267,12 +277,76 @@ class GraphInputs:
         """The one matrix of :meth:`mean_operators`."""
         return self.mean_operators("both" if undirected else "incoming", self_loops=self_loops)[0]
 
-    def kept(self, name: Hashable, make: Callable[[], _Made]) -> _Made:
-        """What a model derives from the graph alone: made when first asked for, then kept."""
-        if name not in self._kept:
+    def kept(self, name: Hashable, make: Callable[[], _Made], *, of_edges: bool = False) -> _Made:
+        """What a model derives from the graph alone: made when first asked for, then kept.
+
+        Args:
+            name: What it is.
+            make: Makes it.
+            of_edges: Whether it stays the same where features change.
+        """
+        there = self._of_edges if of_edges else self._kept
+        if name not in there:
             with torch.inference_mode(False), torch.no_grad():
-                self._kept[name] = make()
-        return self._kept[name]
+                there[name] = make()
+        return there[name]
+
+    def without_edges(self, node: int, others: NDArray[np.int64]) -> GraphInputs:
+        """The same without the edges between a node and some others, in both directions.
+
+        Every entry of an adjacency depends on the edges between its two nodes alone, so that those
+        which were made already lose entries and need not be made again.
+        """
+        left = np.zeros(self.num_nodes, dtype=bool)
+        left[others] = True
+        graph = self.graph
+        targets, sources = graph.targets, graph.indices
+        kept = ~((targets == node) & left[sources] | (sources == node) & left[targets])
+        changed = self._change(graph.keep_edges(kept), self.features)
+        lost = torch.from_numpy(left).to(self.device)
+        known: dict[int, ConstantSparse] = {}
+        for name in _OF_PAIRS:
+            if name not in self.__dict__:
+                continue
+            matrix: ConstantSparse = self.__dict__[name]
+            if id(matrix) not in known:
+                row, col = matrix.pattern.row, matrix.pattern.col
+                between = (row == node) & lost[col] | (col == node) & lost[row]
+                known[id(matrix)] = matrix.keep(~between)
+            changed.__dict__[name] = known[id(matrix)]
+        return changed
+
+    def with_features(self, node: int, row: NDArray[Any]) -> GraphInputs:
+        """The same with other features of a node, which are 0 where they were 0 before."""
+        graph, scaled = self.graph, _scale(row[None, :], self.scaling)[0]
+        values = torch.from_numpy(scaled).to(device=self.device, dtype=self.dtype)
+        if isinstance(self.features, torch.Tensor):
+            features: Constant = self.features.clone()
+            features[node] = values
+        else:
+            pattern, entries = self.features.pattern, self.features.values.clone()
+            own = slice(int(pattern.crow[node]), int(pattern.crow[node + 1]))
+            entries[own] = values[pattern.col[own].to(torch.int64)]
+            features = ConstantSparse(pattern, entries)
+        changed = self._change(graph.with_features(node, row), features)
+        changed._of_edges = self._of_edges
+        for name in (*_OF_PAIRS, "looped_adjacency"):
+            if name in self.__dict__:
+                changed.__dict__[name] = self.__dict__[name]
+        return changed
+
+    def _change(self, graph: Graph, features: Constant) -> GraphInputs:
+        """Inputs of the same kind, without anything that is kept."""
+        changed = copy(self)
+        changed.graph, changed.features, changed.passes_once = graph, features, True
+        changed._propagated, changed._kept, changed._of_edges = {}, {}, {}
+        for name in (*_OF_PAIRS, "looped_adjacency"):
+            changed.__dict__.pop(name, None)
+        return changed
+
+
+#: Adjacencies whose entries depend on the edges between two nodes alone.
+_OF_PAIRS = ("adjacency", "weighted_adjacency", "undirected_adjacency", "along")
 
 
 def check_features(graph: Graph) -> Any:

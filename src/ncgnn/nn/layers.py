@@ -11,7 +11,8 @@ from torch import nn
 from ncgnn.errors import InputError
 from ncgnn.nn.base import NotCopied
 from ncgnn.nn.functional import dropout
-from ncgnn.sparse import ConstantSparse
+from ncgnn.nn.inputs import select_rows
+from ncgnn.sparse import ConstantSparse, MaskedSparse, sparse_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,6 +119,22 @@ class Term:
         product = self.constant @ weight
         return product if self.operator is None else self.operator @ product
 
+    @property
+    def varies(self) -> bool:
+        """Whether there are gradients to more than the weight: to features, or to a mask."""
+        if isinstance(self.operator, MaskedSparse) or isinstance(self.constant, MaskedSparse):
+            return True
+        return isinstance(self.constant, torch.Tensor) and self.constant.requires_grad
+
+    def rows(self, rows: torch.Tensor) -> Term:
+        """Some rows of it; the operator acts before the weights, which is least for few rows."""
+        if self.operator is None:
+            return Term(select_rows(self.constant, rows))
+        few = self.operator.rows(rows)
+        if isinstance(self.constant, torch.Tensor):
+            return Term(few @ self.constant)
+        return Term(sparse_product(few, self.constant))
+
     def back(self, gradient: torch.Tensor) -> torch.Tensor:
         """The gradient of the weight: ``(operator · constant)ᵀ · gradient``."""
         if self.operator is not None:
@@ -128,7 +145,9 @@ class Term:
 
 
 def product(term: Term, weight: torch.Tensor) -> torch.Tensor:
-    """``term · weight``, differentiable in the weight."""
+    """``term · weight``, differentiable in the weight, and in the term where it varies."""
+    if term.varies:
+        return term.times(weight)
     with torch.no_grad():
         value = term.times(weight)
     return cast("torch.Tensor", _Known.apply(value, (term,), None, weight))
@@ -158,6 +177,11 @@ class SharedProducts(NotCopied):
         bias: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """``Σ_t terms_t · weights_t + bias``, where ``name`` says which sum of the model it is."""
+        if any(term.varies for term in terms):
+            total = terms[0].times(weights[0])
+            for term, weight in zip(terms[1:], weights[1:], strict=True):
+                total = total + term.times(weight)
+            return total if bias is None else total + bias
         trained = (*weights, bias) if bias is not None else tuple(weights)
         training = torch.is_grad_enabled() and any(weight.requires_grad for weight in trained)
         parts, versions, value = (*terms, *trained), list[int](), None

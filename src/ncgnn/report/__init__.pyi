@@ -1,5 +1,6 @@
 from . import analysis as analysis
 from . import changes as changes
+from . import explanation as explanation
 from . import mixing as mixing
 from . import models as models
 from . import results as results
@@ -15,6 +16,10 @@ from .analysis import striking_tables as striking_tables
 from .analysis import write_analysis as write_analysis
 from .analysis import write_columns as write_columns
 from .changes import changes_tables as changes_tables
+from .explanation import check_explanation_path as check_explanation_path
+from .explanation import explanation_page as explanation_page
+from .explanation import explanation_tables as explanation_tables
+from .explanation import write_explanation as write_explanation
 from .mixing import class_figure as class_figure
 from .models import model_details as model_details
 from .models import model_tables as model_tables

@@ -13,6 +13,7 @@ order: the same input gives the same bits.
 """
 
 from ncgnn.sparse._backend import empty
+from ncgnn.sparse.masked import MaskedSparse, MaskError
 from ncgnn.sparse.matrix import ConstantSparse, SparsePattern
 from ncgnn.sparse.normalize import (
     add_self_loops,
@@ -33,6 +34,8 @@ from ncgnn.sparse.ops import (
 
 __all__ = [
     "ConstantSparse",
+    "MaskError",
+    "MaskedSparse",
     "SparsePattern",
     "add_self_loops",
     "directed_normalize",

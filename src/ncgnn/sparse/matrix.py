@@ -137,6 +137,10 @@ class SparsePattern:
         bounds[0], bounds[-1] = 0, self.shape[0]
         return bounds.astype(np.int64)
 
+    def weigh(self, values: torch.Tensor) -> torch.Tensor:
+        """Values [nnz] or [nnz, heads] times the mask of their entries; here there is none."""
+        return values
+
     def to(self, device: torch.device | str) -> SparsePattern:
         """The pattern on a device; itself where it is there already."""
         crow, col = self.crow.to(device), self.col.to(device)
@@ -336,6 +340,15 @@ class ConstantSparse:
         """The matrix A[:, index], for positions in any order or a mask [n]."""
         cols = _as_index(index, "index", self.shape[1], self.device)
         return _select_block(self, torch.arange(self.shape[0], device=cols.device), cols)
+
+    def keep(self, kept: torch.Tensor) -> ConstantSparse:
+        """The matrix with those entries only that a mask [nnz] names."""
+        pattern = self.pattern
+        before = torch.cat([kept.new_zeros(1, dtype=torch.int64), kept.to(torch.int64).cumsum(0)])
+        crow = before.index_select(0, pattern.crow.to(torch.int64)).to(pattern.crow.dtype)
+        return ConstantSparse(
+            SparsePattern(crow, pattern.col[kept], pattern.shape), self.values[kept]
+        )
 
     def block(self, rows: ArrayLike, cols: ArrayLike) -> ConstantSparse:
         """The matrix A[rows][:, cols], for positions in any order or masks."""

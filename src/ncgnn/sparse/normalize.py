@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ncgnn.errors import InputError
-from ncgnn.sparse.matrix import ConstantSparse, SparsePattern, merge_entries
+from ncgnn.sparse.matrix import ConstantSparse, merge_entries
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -90,9 +90,4 @@ def masked_adjacency(
     if sources is not None:
         kept &= sources.index_select(0, col)
     kept |= row == col
-    pattern = adjacency.pattern
-    before = torch.cat([kept.new_zeros(1, dtype=torch.int64), kept.to(torch.int64).cumsum(0)])
-    crow = before.index_select(0, pattern.crow.to(torch.int64)).to(pattern.crow.dtype)
-    return ConstantSparse(
-        SparsePattern(crow, pattern.col[kept], pattern.shape), adjacency.values[kept]
-    )
+    return adjacency.keep(kept)

@@ -1,5 +1,6 @@
 """Training: the algorithm, runs that can be interrupted, and what comes of them."""
 
+from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers
 from ncgnn.training.config import (
     ConfigFile,
@@ -35,6 +36,7 @@ from ncgnn.training.evaluation import (
     score,
     scores,
 )
+from ncgnn.training.explanation import Effect, Explanation, describe_part
 from ncgnn.training.folder import (
     CONFIG,
     DONE,
@@ -86,6 +88,9 @@ __all__ = [
     "ConfigFile",
     "DamagedFileError",
     "DataConfig",
+    "Effect",
+    "ExplainerModel",
+    "Explanation",
     "Metric",
     "ModelConfig",
     "NodeTable",
@@ -109,6 +114,7 @@ __all__ = [
     "code_versions",
     "config_sha256",
     "deciles",
+    "describe_part",
     "edges_of_tables",
     "find_device",
     "find_option",

@@ -9,6 +9,7 @@ passes on. No other label is read, so that a label of a new node changes no answ
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,14 +17,14 @@ import torch
 
 from ncgnn.errors import InputError
 from ncgnn.metrics import neighborhood_confusion, node_kinds
-from ncgnn.nn import GraphInputs, Grouper, nodes_around, receptive_field
+from ncgnn.nn import GraphInputs, Grouper, ReceptiveField, nodes_around, receptive_field
 from ncgnn.training.answers import Facts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ncgnn.graph import Graph
-    from ncgnn.nn import GroupingRule
+    from ncgnn.nn import GroupingRule, Model
     from ncgnn.training.trained import TrainedModel
 
 #: Which nodes answers are wanted for.
@@ -60,6 +61,34 @@ def own_outcome(trained: TrainedModel) -> Outcome:
     return Outcome(logits, classes, confusion, kinds)
 
 
+@dataclass(frozen=True, eq=False)
+class View:
+    """What a model sees of some nodes: their receptive field, ready to be computed.
+
+    Attributes:
+        model: The model.
+        inputs: The field.
+        nodes: The nodes of the whole graph that are in it, ascending.
+        group: The group of each of them.
+        wanted: Where the wanted nodes are among them.
+        offsets: What corrects the logits of each for other class shares; None = nothing.
+    """
+
+    model: Model
+    inputs: GraphInputs
+    nodes: NDArray[np.int64]
+    group: torch.Tensor
+    wanted: torch.Tensor
+    offsets: torch.Tensor | None
+
+    def logits(self, inputs: GraphInputs, nodes: torch.Tensor | None = None) -> torch.Tensor:
+        """Logits of some nodes of the field, None = all, in which something may have changed."""
+        logits = self.model(inputs, self.group, None, nodes)
+        if self.offsets is None:
+            return logits
+        return logits + (self.offsets if nodes is None else self.offsets.index_select(0, nodes))
+
+
 class Inference:
     """What a trained model makes of the nodes of a graph.
 
@@ -93,13 +122,16 @@ class Inference:
 
     def facts(self, only: Only) -> Facts:
         """What answers say of the wanted nodes."""
-        wanted = self._select(only)
+        return self.facts_of(self._select(only))
+
+    def facts_of(self, wanted: NDArray[np.int64]) -> Facts:
+        """What answers say of some nodes."""
         place = np.full(self.graph.num_nodes, -1, dtype=np.int64)
         place[self.answered] = np.arange(len(self.answered))
         from_new, from_old = place[wanted] >= 0, self.old[wanted]
         outcome = self.trained.outcome
         if from_new.any():
-            outcome = _combine(outcome, from_old, self._answer(), place[wanted], from_new)
+            outcome = _combine(outcome, from_old, self.answer, place[wanted], from_new)
         else:
             outcome = _rows(outcome, from_old)
         part = np.append(self.trained.parts, "new")[from_old]
@@ -131,8 +163,9 @@ class Inference:
             return np.flatnonzero((np.append(self.trained.parts, "new") == "test")[self.old])
         raise InputError(f"only must be 'all', 'unlabeled', 'test' or 'new'; got '{only}'.")
 
-    def _answer(self) -> Outcome:
-        """Answer for new nodes, or for all; fills in classes and groups of new ones."""
+    @cached_property
+    def answer(self) -> Outcome:
+        """The answers for new nodes, or for all; fills in classes and groups of new ones."""
         trained, nodes = self.trained, self.answered
         trained.model.check_inductive()
         new = np.flatnonzero(self.old < 0)
@@ -183,19 +216,37 @@ class Inference:
 
     def _logits(self, nodes: NDArray[np.int64]) -> torch.Tensor:
         """Logits of nodes, from their receptive field alone."""
-        model, known = self.trained.model, self.trained.inputs
-        field = receptive_field(self.graph, nodes, model)
-        inputs = GraphInputs(
-            field.graph, device=known.device, dtype=known.dtype, scaling=known.scaling
-        )
-        group = torch.from_numpy(self.group[field.nodes]).to(inputs.device)
-        wanted = torch.from_numpy(field.wanted).to(inputs.device)
+        view = self.view(nodes)
         with torch.no_grad():
-            logits = model.eval()(inputs, group, None, wanted)
-        if self.trained.correction is None:
-            return logits
-        outside = torch.from_numpy(~self.seen[nodes]).to(logits)
-        return logits + outside[:, None] * self.trained.correction.offsets
+            return view.logits(view.inputs, view.wanted)
+
+    def view(self, nodes: NDArray[np.int64] | None = None) -> View:
+        """What the model sees of some nodes, None = all, in the groups that are known so far."""
+        trained, known, graph = self.trained, self.trained.inputs, self.graph
+        if nodes is None:
+            everyone = np.arange(graph.num_nodes)
+            field = ReceptiveField(graph, everyone, everyone)
+        else:
+            field = receptive_field(graph, nodes, trained.model)
+        inputs = known
+        if field.graph is not trained.graph:
+            inputs = GraphInputs(
+                field.graph, device=known.device, dtype=known.dtype, scaling=known.scaling
+            )
+        offsets = None
+        if trained.correction is not None:
+            outside = torch.from_numpy(~self.seen[field.nodes]).to(
+                device=inputs.device, dtype=inputs.dtype
+            )
+            offsets = outside[:, None] * trained.correction.offsets
+        return View(
+            trained.model.eval(),
+            inputs,
+            field.nodes,
+            torch.from_numpy(self.group[field.nodes]).to(inputs.device),
+            torch.from_numpy(field.wanted).to(inputs.device),
+            offsets,
+        )
 
     def _confusion(
         self, new: NDArray[np.int64], rule: GroupingRule

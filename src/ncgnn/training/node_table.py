@@ -84,23 +84,28 @@ class NodeTable:
 
         Unknown values are empty in CSV and TSV.
         """
-        path = Path(path).expanduser()
-        kind = table_format(path)
-        with atomic_write(path) as stream:
-            if kind == "parquet":
-                from pyarrow import parquet
+        return write_table(self.table, path)
 
-                parquet.write_table(self.table, stream)
-            elif kind == "feather":
-                from pyarrow import feather
 
-                feather.write_feather(self.table, stream)
-            else:
-                from pyarrow import csv
+def write_table(table: Any, path: Path | str) -> Path:
+    """Write an Arrow table in the format that the ending of the file's name says."""
+    path = Path(path).expanduser()
+    kind = table_format(path)
+    with atomic_write(path) as stream:
+        if kind == "parquet":
+            from pyarrow import parquet
 
-                options = csv.WriteOptions(delimiter="," if kind == "csv" else "\t")
-                csv.write_csv(self.table, stream, options)
-        return path
+            parquet.write_table(table, stream)
+        elif kind == "feather":
+            from pyarrow import feather
+
+            feather.write_feather(table, stream)
+        else:
+            from pyarrow import csv
+
+            options = csv.WriteOptions(delimiter="," if kind == "csv" else "\t")
+            csv.write_csv(table, stream, options)
+    return path
 
 
 def table_format(path: Path) -> str:

@@ -14,8 +14,10 @@ from ncgnn.data import save, write_folder
 from ncgnn.errors import InputError
 from ncgnn.graph import as_graph
 from ncgnn.nn import Grouper, counting_phases
+from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers, Facts
 from ncgnn.training.evaluation import SCORE_NAMES, evaluation
+from ncgnn.training.explanation import Explanation, explain, locate
 from ncgnn.training.folder import (
     DATASET,
     ENVIRONMENT,
@@ -182,6 +184,72 @@ class TrainedModel:
             scores stay as they are.
         """
         return replace(self, refitted=refit(self, on_epoch))
+
+    def explain(
+        self,
+        node: Any,
+        graph: GraphLike | None = None,
+        *,
+        neighbors: int = 20,
+        features: int = 10,
+        refit: bool = True,
+    ) -> Explanation:
+        """Why the model answers as it does for a node: what it would answer without parts of it.
+
+        Each of the parts is left out in turn, and the model computes the answer again: all
+        neighbors, all of the node's own features, single neighbors (the edges between them and the
+        node, both ways), single features and, of tables, whole columns. Groups of separated models
+        stay as they are.
+
+        Args:
+            node: Its id.
+            graph: As for :meth:`predict`. Nodes of the training graph keep their answers, and are
+                explained in it.
+            neighbors: How many neighbors are left out one by one; of more, those with the largest
+                gradients.
+            features: How many single features are shown; three times as many are tried.
+            refit: As for :meth:`predict`: the model that answers for the node is explained.
+        """
+        given = None if graph is None else as_graph(graph, require_labels=False)
+        asked = self._answering(node, given) if refit else self
+        return explain(asked, node, given, neighbors, features)
+
+    def _answering(self, node: Any, graph: Graph | None) -> TrainedModel:
+        """The model that answers for a node: the refitted one where it has no label of training."""
+        if self.refitted is None:
+            return self
+        inference, place = locate(self, node, graph)
+        keeps = inference.graph is self.graph and self.graph.labels[place] >= 0
+        return self if keeps else self.refitted
+
+    def for_explainer(self, node: Any = None, graph: GraphLike | None = None) -> ExplainerModel:
+        """The model as PyG's ``torch_geometric.explain.Explainer`` takes it.
+
+        Args:
+            node: A node's id, to take its surroundings only, as far as the model looks; by default
+                the whole graph.
+            graph: As for :meth:`predict`.
+        """
+        given = None if graph is None else as_graph(graph, require_labels=False)
+        inference, asked = self.look_at(given), None
+        if node is not None:
+            inference, place = locate(self, node, given)
+            asked = np.array([place])
+        if (inference.old < 0).any():
+            _ = inference.answer  # groups the new nodes
+        return ExplainerModel(inference.view(asked), inference.graph.ids, single=node is not None)
+
+    def look_at(self, graph: Graph | None) -> Inference:
+        """What the model makes of the nodes of a graph, kept for its own and for the latest one."""
+        asked = self.graph if graph is None else graph
+        kept: list[Inference] = self.__dict__.setdefault("_looked_at", [])
+        for known in kept:
+            if known.graph is asked:
+                return known
+        self.__dict__["_looked_at"] = [one for one in kept if one.graph is self.graph]
+        found = Inference(self, asked)
+        self.__dict__["_looked_at"].append(found)
+        return found
 
     @cached_property
     def outcome(self) -> Outcome:

@@ -10,7 +10,7 @@ from ncgnn.data.tables.folder import (
     read_manifest,
     write_folder,
 )
-from ncgnn.data.tables.reading import read_table
+from ncgnn.data.tables.reading import read_table, shorten
 from ncgnn.data.tables.schema import KINDS, MEANING, Schema, read_schema
 from ncgnn.data.tables.tables import TableReport, Tables, read_tables
 
@@ -30,5 +30,6 @@ __all__ = [
     "read_schema",
     "read_table",
     "read_tables",
+    "shorten",
     "write_folder",
 ]

@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -360,6 +362,13 @@ class Features:
     def names(self) -> list[str]:
         """A name per feature."""
         return [name for encoder in self.encoders for name in encoder.names]
+
+    @cached_property
+    def spans(self) -> dict[str, slice]:
+        """Which features each column became."""
+        ends = np.cumsum([0, *(len(encoder.names) for encoder in self.encoders)]).tolist()
+        places = zip(self.encoders, pairwise(ends), strict=True)
+        return {encoder.column: slice(*bounds) for encoder, bounds in places}
 
     def encode(self, table: SourceTable) -> tuple[Any, dict[str, Unseen]]:
         """Features [n, width], sparse if one column is, and what encoders had never seen."""

@@ -29,6 +29,7 @@ class TwoLayerGNN(Model):
     """
 
     computes_all = False
+    maskable = True
     Options = PlainOptions
     operators: ClassVar[Literal["gcn", "sage", "identity"]]
 
@@ -56,7 +57,8 @@ class TwoLayerGNN(Model):
         nodes: torch.Tensor | None,
     ) -> torch.Tensor:
         """Logits of the given nodes, None = all; the second layer computes no other rows."""
-        layout = self._layouts.find(inputs, None, nodes)
+        single = not (torch.is_grad_enabled() or self._products.active)
+        layout = self._layouts.find(inputs, None, nodes, narrow=single)
         channel = layout.channels[0]
         hidden = relu_dropout(self._before(channel), self.dropout, at(key, 0))
         logits = self.backbone.second(self.second, channel, hidden)

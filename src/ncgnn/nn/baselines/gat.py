@@ -71,6 +71,7 @@ class GAT(Model):
     family = "attention"
     memory = "nodes × hidden, edges × heads"
     reach = 2
+    maskable = True
     Options = GATOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:

@@ -17,9 +17,8 @@ from torch import nn
 
 from ncgnn.nn.base import ConvolutionOptions, DirectionOption, Model, Rate, Width, parse_options
 from ncgnn.nn.functional import at, attend, relu_dropout
-from ncgnn.nn.inputs import as_nodes, select_rows
+from ncgnn.nn.inputs import as_nodes
 from ncgnn.nn.layers import FeatureLinear, Norm, Term, make_norm, product
-from ncgnn.sparse import sparse_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,21 +160,6 @@ def _times(
     return total if operator is None else operator @ total
 
 
-def _times_features(
-    inputs: GraphInputs,
-    operator: ConstantSparse | None,
-    rows: torch.Tensor,
-    weight: torch.Tensor,
-) -> torch.Tensor:
-    """Rows of operator · features · weight: messages first, which is least for few rows."""
-    if operator is None:
-        return select_rows(inputs.features, rows) @ weight
-    few, features = operator.rows(rows), inputs.features
-    if isinstance(features, torch.Tensor):
-        return (few @ features) @ weight
-    return sparse_product(few, features) @ weight
-
-
 class TunedOptions(ConvolutionOptions):
     """Options of the tuned classic models."""
 
@@ -212,6 +196,7 @@ class TunedGNN(Model):
     memory = "nodes × hidden × layers"
     edges = "both"
     uses_weights = True
+    maskable = True
     Options = TunedOptions
     convolution: type[nn.Module]
     #: Hops that a layer's normalization needs beyond its own one.
@@ -285,14 +270,15 @@ class TunedGNN(Model):
                 if weight is None:
                     continue
                 if before is inputs.everyone:
-                    total = total + _times_features(inputs, operator, wanted, weight)
+                    total = total + Term(inputs.features, operator).rows(wanted).times(weight)
                 elif operator is None:
                     total = total + h.index_select(0, place) @ weight
                 else:
                     total = total + operator.block(wanted, before) @ (h @ weight)
             if layer.residual is not None and before is inputs.everyone:
                 linear = layer.residual
-                total = total + _times_features(inputs, None, wanted, linear.weight) + linear.bias
+                own = Term(inputs.features).rows(wanted)
+                total = total + own.times(linear.weight) + linear.bias
             elif layer.residual is not None:
                 total = total + layer.residual(h.index_select(0, place))
             h, before = torch.relu(layer.norm(total)), wanted

@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from ncgnn.nn.separated.channels import Operators, Separation
 
 
+# Where the second layer needs more of the first one's rows, all of them are computed at once.
+_FEW = 0.25
+
+
 class Backbone(ABC):
     """Makes the layers of a channel, and applies them to what the channel's mode lets through."""
 
@@ -75,6 +79,10 @@ class Backbone(ABC):
             channel: A channel for all its targets.
             places: Which of them are asked for.
         """
+
+    def narrow(self, channel: Channel) -> Channel:
+        """A channel for few targets, without rows of the first layer that these do not need."""
+        return channel
 
 
 class LinearLayer(nn.Module):
@@ -122,7 +130,9 @@ class LinearBackbone(Backbone):
     ) -> LinearChannels:
         """Channels of operators."""
         chosen = self.self_loops, self.direction
-        operators = inputs.kept((self.operators, *chosen), lambda: self.operators(inputs, *chosen))
+        operators = inputs.kept(
+            (self.operators, *chosen), lambda: self.operators(inputs, *chosen), of_edges=True
+        )
         return LinearChannels(inputs, operators, separation, num_groups)
 
     def first(
@@ -153,6 +163,18 @@ class LinearBackbone(Backbone):
         return tuple(
             (operator or identity(len(channel.sources), places, dtype)).rows(places)
             for operator in channel.second
+        )
+
+    def narrow(self, channel: Channel) -> Channel:
+        """Columns of the second layer's operators, and these rows of the first layer's terms."""
+        needed = torch.cat([operator.pattern.col for operator in channel.second]).unique()
+        if len(needed) > _FEW * len(channel.sources):
+            return channel
+        return replace(
+            channel,
+            sources=channel.sources.index_select(0, needed),
+            first=tuple(term.rows(needed) for term in channel.first),
+            second=tuple(operator.columns(needed) for operator in channel.second),
         )
 
 

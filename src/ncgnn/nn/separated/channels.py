@@ -25,7 +25,7 @@ weight matrix, on the whole graph or on a part of it. None stands for the identi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 import torch
@@ -108,12 +108,20 @@ class Layouts:
         self._parts = (backbone, separation, num_groups)
         self._inputs: GraphInputs | None = None
         self._layout: Layout | None = None
-        self._selected: list[tuple[torch.Tensor, Layout]] = []
+        self._selected: list[tuple[torch.Tensor, bool, Layout]] = []
 
     def find(
-        self, inputs: GraphInputs, group: torch.Tensor | None, nodes: torch.Tensor | None = None
+        self,
+        inputs: GraphInputs,
+        group: torch.Tensor | None,
+        nodes: torch.Tensor | None = None,
+        *,
+        narrow: bool = False,
     ) -> Layout:
-        """The layout for a graph, the group of each node and the nodes that are asked for."""
+        """The layout for a graph, the group of each node and the nodes that are asked for.
+
+        With ``narrow``, and few nodes, the first layer has those rows only that the second needs.
+        """
         backbone, separation, num_groups = self._parts
         with torch.inference_mode(False):  # what is kept serves later training too
             group = as_group(group, num_groups, inputs.everyone)
@@ -130,13 +138,16 @@ class Layouts:
             if nodes is None:
                 return self._layout
             nodes = as_nodes(nodes, group).clone()  # the caller may write to them later
-            for known, selected in self._selected:
-                if torch.equal(known, nodes):
+            for known, narrowed, selected in self._selected:
+                if narrowed == narrow and torch.equal(known, nodes):
                     return selected
             if len(self._selected) == _MOST_SELECTIONS:
                 self._selected.clear()
             selected = restrict(self._layout, nodes, backbone.restrict)
-            self._selected.append((nodes, selected))
+            if narrow and not selected.pooled:
+                channels = tuple(backbone.narrow(channel) for channel in selected.channels)
+                selected = replace(selected, channels=channels)
+            self._selected.append((nodes, narrow, selected))
             return selected
 
     def _arrange(self, group: torch.Tensor) -> Layout:

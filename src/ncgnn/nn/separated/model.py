@@ -155,7 +155,7 @@ class SeparatedGNN(Model):
         self.activation = chosen.activation
         self.direction = chosen.direction
         self.backbone = _backbone(backbone or type(self).layer, chosen.self_loops, self.direction)
-        self.uses_weights = isinstance(self.backbone, LinearBackbone)
+        self.uses_weights = self.maskable = isinstance(self.backbone, LinearBackbone)
         self.reach = self.backbone.reach(2)
         channels = 1 if self.separation == "none" else self.num_groups
         self.first = nn.ModuleList(
@@ -182,7 +182,8 @@ class SeparatedGNN(Model):
         nodes: torch.Tensor | None,
     ) -> torch.Tensor:
         """Logits of the given nodes, None = all; the second layer computes no other rows."""
-        layout = self._layouts.find(inputs, group, nodes)
+        single = not (torch.is_grad_enabled() or self._products.active)
+        layout = self._layouts.find(inputs, group, nodes, narrow=single)
         channels, alpha = layout.channels, self.channel_alpha
         pool: torch.Tensor | None = None
         if layout.pooled:

@@ -100,6 +100,7 @@ class SeparatedTunedGNN(Model):
     paper = "Ours, after arXiv:2306.02285 and arXiv:2406.08993"
     edges = "both"
     uses_weights = True
+    maskable = True
     Options = SeparatedTunedOptions
     #: Whether a node's own row has weights of its own beside the mean of its neighbors.
     has_own: bool = False
