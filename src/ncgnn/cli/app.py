@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from ncgnn._version import __version__
-from ncgnn.cli import data, experiments, runs, tables, train
+from ncgnn.cli import data, experiments, runs, suspects, tables, train
 
 
 class OneLineGroup(TyperGroup):
@@ -50,6 +50,7 @@ for _command in (
     runs.predict,
     runs.explain,
     runs.report,
+    suspects.suspects,
     runs.changes,
     train.tune,
     experiments.sweep,

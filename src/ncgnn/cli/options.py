@@ -44,7 +44,7 @@ _METRICS = (
 )
 _GRAPH = "A name that 'ncgnn datasets' lists, a folder that 'ncgnn import' wrote, or an npz file"
 
-_complete_model = complete_from(_model_names)
+complete_model = complete_from(_model_names)
 
 
 def _graph(text: str) -> Any:
@@ -151,7 +151,7 @@ Model = Annotated[
         "--models",
         metavar="NAME",
         help="A name that 'ncgnn models' lists. Default: ncgcn.",
-        autocompletion=_complete_model,
+        autocompletion=complete_model,
     ),
 ]
 Models = Annotated[
@@ -161,7 +161,7 @@ Models = Annotated[
         "--model",
         metavar="NAME,NAME",
         help="Names that 'ncgnn models' lists, like ncgcn,gcn.",
-        autocompletion=_complete_model,
+        autocompletion=complete_model,
     ),
 ]
 Seeds = Annotated[

@@ -110,6 +110,31 @@ class RunProgress(_Bars):
         self.note(f"{_title(result.config)}: {_scores(result)} ({epochs}, {how})")
 
 
+class FoldProgress(_Bars):
+    """A bar for the folds of a search, and after the first one how long the rest will take.
+
+    Args:
+        folds: How many there are.
+    """
+
+    def __init__(self, folds: int) -> None:
+        super().__init__()
+        self._started = time.monotonic()
+        self._bar = self._bars.add_task("folds", total=folds, state="training without the first")
+
+    def done(self, count: int, folds: int) -> None:
+        """Say that some folds are done."""
+        passed = time.monotonic() - self._started
+        left = passed / count * (folds - count)
+        self._bars.update(self._bar, completed=count, state=f"about {_duration(left)} left")
+        if count == 1 and left > 5:
+            self.note(f"a fold took {_duration(passed)}: about {_duration(left)} left")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
 def _title(config: RunConfig) -> str:
     graph = config.data.dataset.rsplit("/", 1)[-1]
     return f"{config.model.name} on {graph}, seed {config.training.seed}"

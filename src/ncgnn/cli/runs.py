@@ -12,8 +12,10 @@ import ncgnn
 from ncgnn._io import write_text
 from ncgnn.cli import options as opt
 from ncgnn.cli.terminal import (
+    check_parent,
     command,
     free_path,
+    free_table,
     note,
     print_json,
     print_tables,
@@ -244,9 +246,7 @@ def predict(
     """
     folder = _folder(run, runs)
     ncgnn.training.RunFolder(folder).check()
-    path = free_path(out or folder / "answers.csv", force)
-    ncgnn.training.table_format(path)
-    _check_parent(path)
+    path = free_table(out or folder / "answers.csv", force)
     trained, asked = _load_extended(folder, data_dir, device, graph, nodes, edges, refit=refit)
     wanted = only or ("all" if nodes is None else "new")
     with show_status("answering"):
@@ -297,7 +297,7 @@ def explain(
     if out is not None:
         out = free_path(out, force)
         ncgnn.report.check_explanation_path(out)
-        _check_parent(out)
+        check_parent(out)
     trained, asked = _load_extended(folder, data_dir, device, graph, nodes, edges, refit=refit)
     with show_status("explaining"):
         found = trained.explain(node, asked, neighbors=neighbors, features=features)
@@ -310,12 +310,6 @@ def explain(
         print_tables(*ncgnn.report.explanation_tables(found), wide=False)
     if out is not None:
         note("Written:", f"  {out}")
-
-
-def _check_parent(path: Path) -> None:
-    """Refuse a file in a folder that does not exist, before work begins."""
-    if not path.parent.is_dir():
-        raise InputError(f"there is no folder {path.parent}; make it, or name another for --out.")
 
 
 def _load_extended(

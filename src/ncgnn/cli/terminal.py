@@ -155,6 +155,20 @@ def free_path(path: Path, force: bool) -> Path:
     return path
 
 
+def free_table(path: Path, force: bool) -> Path:
+    """The path of a table that may be written, in a folder that exists and a format we know."""
+    path = free_path(path, force)
+    ncgnn.training.table_format(path)
+    check_parent(path)
+    return path
+
+
+def check_parent(path: Path) -> None:
+    """Refuse a file in a folder that does not exist, before work begins."""
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {path.parent}; make it, or name another for --out.")
+
+
 def free_folder(path: Path) -> Path:
     """The path of a folder that may be written to, whether it exists or not."""
     path = path.expanduser()

@@ -255,9 +255,9 @@ def striking_of(
     label, leader = given.labels[nodes], counts.leader[nodes]
     ends = pairs.sum(axis=1)
     usual = np.where(label < 0, np.nan, pairs[label, leader] / np.maximum(ends[label], 1))
-    evidence = _lowest_share(size - top, size)
+    evidence = lowest_share(size - top, size)
     if kind == "contrary":
-        evidence = _lowest_share(top, size) - usual
+        evidence = lowest_share(top, size) - usual
     order = np.lexsort((nodes, -size, -evidence))[:count]
     chosen = nodes[order]
     names = class_names(given.graph, given.num_classes)
@@ -267,7 +267,7 @@ def striking_of(
     return [StrikingNode(*row) for row in rows]
 
 
-def _lowest_share(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
+def lowest_share(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
     """Lower end of Wilson's interval for a share; ``whole`` is positive."""
     share, spread = part / whole, _Z**2 / whole
     margin = _Z * np.sqrt(share * (1 - share) / whole + spread / (4 * whole))

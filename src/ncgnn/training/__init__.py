@@ -1,7 +1,7 @@
 """Training: the algorithm, runs that can be interrupted, and what comes of them."""
 
 from ncgnn.training.adaptor import ExplainerModel
-from ncgnn.training.answers import Answers, table_format
+from ncgnn.training.answers import Answers
 from ncgnn.training.config import (
     ConfigFile,
     DataConfig,
@@ -56,6 +56,7 @@ from ncgnn.training.folder import (
     run_folders,
 )
 from ncgnn.training.loading import find_device, find_start, load_graph, load_run, new_trainer
+from ncgnn.training.node_table import NodeTable, table_format
 from ncgnn.training.run import (
     RunResult,
     check_same_config,
@@ -67,6 +68,7 @@ from ncgnn.training.run import (
 )
 from ncgnn.training.start import Start
 from ncgnn.training.summary import Spread, Summary, summary
+from ncgnn.training.suspects import Suspects, find_suspects
 from ncgnn.training.trained import TrainedModel
 from ncgnn.training.trainer import State, Trainer, TrainingError, trainable_split
 
@@ -91,6 +93,7 @@ __all__ = [
     "Explanation",
     "Metric",
     "ModelConfig",
+    "NodeTable",
     "OtherRunError",
     "RunConfig",
     "RunFolder",
@@ -100,6 +103,7 @@ __all__ = [
     "Start",
     "State",
     "Summary",
+    "Suspects",
     "TrainedModel",
     "Trainer",
     "TrainingConfig",
@@ -116,6 +120,7 @@ __all__ = [
     "find_option",
     "find_run",
     "find_start",
+    "find_suspects",
     "finished_run",
     "fit",
     "has_own_values",

@@ -18,11 +18,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ncgnn._io import make_durable, sha256_of_file, write_text
-from ncgnn.data import Split
 from ncgnn.errors import InputError
 from ncgnn.graph import Graph, as_graph, whole_number
 from ncgnn.nn import GraphInputs, model_class, model_name
 from ncgnn.training.folder import DONE, DamagedFileError
+from ncgnn.training.folds import draw_validation, with_only
 from ncgnn.training.inference import Inference
 from ncgnn.training.run import fit, load_run
 
@@ -153,8 +153,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(
                 f"y must hold at least two classes; got one class, {self.classes_.tolist()[0]!r}."
             )
-        graph = _with_only(graph, nodes, numbers, self.classes_)
-        split = _draw_validation(nodes, numbers, self.validation_fraction, self.seed)
+        graph = _with_classes(graph, nodes, numbers, self.classes_)
+        split = draw_validation(nodes, numbers, self.validation_fraction, self.seed, "y")
         self._keep(fit(graph, self.model, split=split, **self._settings()))
         return self
 
@@ -300,52 +300,18 @@ def _as_ids(X: Any) -> NDArray[Any]:
     return ids
 
 
-def _with_only(
+def _with_classes(
     graph: Graph, nodes: NDArray[np.int64], numbers: NDArray[np.int64], classes: NDArray[Any]
 ) -> Graph:
-    """The graph with the given labels and no others.
-
-    Its name goes, so that no parameters that were chosen for a known graph come in.
-    """
+    """The graph with the given labels and no others."""
     labels = np.full(graph.num_nodes, -1, dtype=np.int64)
     labels[nodes] = numbers
     names = tuple(str(name) for name in classes.tolist())
     return replace(
-        graph,
-        labels=labels,
+        with_only(graph, labels),
         num_classes=len(classes),
         class_names=names if len(set(names)) == len(names) else None,
-        name="nodes",
-        origin="",
-        shipped_splits={},
     )
-
-
-def _draw_validation(
-    nodes: NDArray[np.int64], numbers: NDArray[np.int64], fraction: float, seed: int
-) -> Split:
-    """Training and validation nodes: the same share of every class, at least one node of each left.
-
-    Raises:
-        InputError: Nothing can be left for validation.
-    """
-    if not 0 < fraction < 1:
-        raise InputError(f"validation_fraction must lie between 0 and 1; got {fraction}.")
-    random = np.random.default_rng(seed)
-    order = random.permutation(len(nodes))
-    sizes = np.bincount(numbers)
-    wanted = np.minimum(np.round(fraction * sizes).astype(np.int64), sizes - 1)
-    if not wanted.any():
-        wanted[sizes.argmax()] = min(1, sizes.max() - 1)
-    if not wanted.any():
-        raise InputError(
-            f"y must hold a class twice, as one is kept for validation; got {len(nodes)} samples "
-            f"of {len(sizes)} classes."
-        )
-    chosen = [order[numbers[order] == label][:count] for label, count in enumerate(wanted)]
-    kept = np.zeros(len(nodes), dtype=bool)
-    kept[np.concatenate(chosen)] = True
-    return Split("custom", "custom", seed, nodes[~kept], nodes[kept], nodes[:0])
 
 
 def _search(rows: Any, neighbors: int, distance: str) -> NearestNeighbors:

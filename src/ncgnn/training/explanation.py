@@ -21,7 +21,8 @@ from ncgnn.errors import InputError
 from ncgnn.graph import whole_number
 from ncgnn.metrics import class_names
 from ncgnn.nn import MaskedInputs, masked_row
-from ncgnn.training.answers import Answers, write_table
+from ncgnn.training.answers import Answers
+from ncgnn.training.node_table import write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
