@@ -108,6 +108,28 @@ def test_of_several_runs_the_best_by_validation_is_the_latest(run):
     assert f"runs/latest is {Path(best['folder']).name}, the best of these" in result.stderr
 
 
+def test_all_seeds_answer_together(run):
+    write(0, 90)
+    imports(run)
+    run(*TRAIN, "--seeds", "3", "--refit")
+    run(*TRAIN, "--set", "hidden=9")  # another model, which has no part in it
+    run(*TRAIN, "--seeds", "3")
+    words = ("predict", "latest", "--only", "unlabeled", "--probabilities")
+    said = json.loads(run(*words, "--all-seeds", "--out", "all.parquet", "--json").stdout)
+    assert sorted(said["seeds"]) == [0, 1, 2]
+    assert said["refitted"]
+    runs = [path.parent for path in Path("runs").glob("*-s?-*/refit") if path.is_dir()]
+    assert len(runs) == 3
+    single = [ncgnn.load_run(one).predict(only="unlabeled", probabilities=True) for one in runs]
+    together = pq.read_table("all.parquet")
+    for name in [name for name in together.column_names if name.startswith("probability_")]:
+        mean = sum(answers[name] for answers in single) / 3
+        assert together[name].to_numpy() == pytest.approx(mean, rel=1e-6)
+    alone = run(*words, "--out", "one.parquet").stdout
+    assert "other seeds" not in alone
+    assert "and the runs of 2 other seeds" in run(*words, "--all-seeds", "--force").stdout
+
+
 def test_start_from_that_is_not_there_is_one_line(run, tmp_path):
     write(0, 90)
     imports(run)

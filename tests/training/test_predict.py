@@ -346,3 +346,37 @@ def test_nodes_may_be_added_twice(plain, graph, world):
     assert answers["probability"][0] == pytest.approx(answers["probability"][1])
     grown = fit(once, "sage", epochs=2)
     assert grown.predict(twice, only="new")["id"].tolist() == ["b"]
+
+
+def test_other_seeds_are_averaged_for_nodes_without_a_label(world):
+    labels = world[0][:NODES].copy()
+    labels[:40] = -1
+    graph = replace(old_graph(world), labels=labels)
+    grown = later(graph, world)
+    first, *others = (fit(graph, "tuned-sage", epochs=5, seed=seed) for seed in range(3))
+    columns = [f"probability_{name}" for name in NAMES]
+
+    def shares(answers):
+        return np.stack([answers[name] for name in columns], axis=1)
+
+    for asked, only in ((grown, "new"), (None, "unlabeled"), (grown, "unlabeled")):
+        single = [
+            shares(one.predict(asked, only=only, probabilities=True)) for one in (first, *others)
+        ]
+        found = first.predict(asked, only=only, probabilities=True, others=others)
+        np.testing.assert_allclose(shares(found), np.mean(single, axis=0), rtol=1e-12)
+        assert not np.allclose(shares(found), single[0])
+    # A label that another seed trained on must not flatter this one's test nodes.
+    every = first.predict(grown, probabilities=True, others=others)
+    labeled = np.append(graph.labels >= 0, np.zeros(NEW, dtype=bool))
+    own = first.predict(grown, probabilities=True)
+    np.testing.assert_array_equal(shares(every)[labeled], shares(own)[labeled])
+    assert not np.allclose(shares(every)[~labeled], shares(own)[~labeled])
+    assert first.predict(only="test", others=others).table == first.predict(only="test").table
+
+
+def test_others_must_know_the_same_classes(plain, graph, grown):
+    renamed = replace(graph, class_names=("x", "y", "z"))
+    other = fit(renamed, "tuned-sage", epochs=1)
+    with pytest.raises(InputError, match="models of the same classes"):
+        plain.predict(grown, only="new", others=[other])

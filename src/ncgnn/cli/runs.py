@@ -232,6 +232,14 @@ def predict(
         bool, typer.Option("--update-old", help="Give old nodes new answers beside new neighbors.")
     ] = False,
     refit: opt.UseRefitted = True,
+    all_seeds: Annotated[
+        bool,
+        typer.Option(
+            "--all-seeds",
+            help="For nodes without a label and new ones, the mean of all runs that differ by the "
+            "seed alone.",
+        ),
+    ] = False,
     device: opt.Device = None,
     data_dir: opt.DataDir = None,
     runs: opt.Runs = Path("runs"),
@@ -249,13 +257,22 @@ def predict(
     path = free_table(out or folder / "answers.csv", force)
     trained, asked = _load_extended(folder, data_dir, device, graph, nodes, edges, refit=refit)
     wanted = only or ("all" if nodes is None else "new")
+    beside = ncgnn.training.find_other_seeds(folder) if all_seeds and wanted != "test" else []
+    others = [_load(one, data_dir, device, None, refit=refit) for one in beside]
     with show_status("answering"):
         answers = trained.predict(
-            asked, only=wanted, top=top, probabilities=probabilities, update_old=update_old
+            asked,
+            only=wanted,
+            top=top,
+            probabilities=probabilities,
+            update_old=update_old,
+            others=others,
         )
     answers.write(path)
-    refitted = trained.refitted is not None and wanted != "test"
-    said = {"path": str(path), "run": str(folder), "refitted": refitted, **answers.summary()}
+    every = [trained, *others]
+    refitted = wanted != "test" and all(one.refitted is not None for one in every)
+    said = {"path": str(path), "run": str(folder), "refitted": refitted}
+    said |= {"seeds": [one.config.training.seed for one in every], **answers.summary()}
     said |= _describe_extension(asked)
     if json:
         print_json(said)
@@ -368,7 +385,10 @@ def _summary_lines(said: dict[str, Any]) -> list[str]:
     if other := said.get("other_labels"):
         lines.append(f"labels that are no class of training: {', '.join(list(other)[:5])}")
     how = ", refitted on all labels where a node has none" if said["refitted"] else ""
-    return [*lines, f"by {Path(said['run']).name}{how}", f"written: {said['path']}"]
+    runs = f"by {Path(said['run']).name}"
+    if len(said["seeds"]) > 1:
+        runs += f" and the runs of {len(said['seeds']) - 1} other seeds"
+    return [*lines, f"{runs}{how}", f"written: {said['path']}"]
 
 
 @command

@@ -55,7 +55,14 @@ from ncgnn.training.folder import (
     point_latest,
     run_folders,
 )
-from ncgnn.training.loading import find_device, find_start, load_graph, load_run, new_trainer
+from ncgnn.training.loading import (
+    find_device,
+    find_other_seeds,
+    find_start,
+    load_graph,
+    load_run,
+    new_trainer,
+)
 from ncgnn.training.node_table import NodeTable, table_format
 from ncgnn.training.run import (
     RunResult,
@@ -118,6 +125,7 @@ __all__ = [
     "edges_of_tables",
     "find_device",
     "find_option",
+    "find_other_seeds",
     "find_run",
     "find_start",
     "find_suspects",

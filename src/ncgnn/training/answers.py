@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +53,12 @@ class Facts:
             where = first if mine.ndim == 1 else first[:, None]
             chosen[field.name] = np.where(where, mine, theirs)
         return cls(**chosen)
+
+    @classmethod
+    def average(cls, first: Facts, *others: Facts) -> Facts:
+        """The mean probabilities of several models of the same nodes; all else is the first's."""
+        every = [first.probabilities, *(one.probabilities for one in others)]
+        return replace(first, probabilities=np.mean(every, axis=0))
 
 
 class Answers(NodeTable):

@@ -93,6 +93,25 @@ def load_run(
     return replace(trained, refitted=read_refit(folder, trained)) if refit else trained
 
 
+def find_other_seeds(path: Path | str) -> list[Path]:
+    """The finished runs beside a run that differ from it by the seed alone."""
+    folder = RunFolder(find_run(path))
+    wanted = _without_seed(folder.read_config())
+    found: list[Path] = []
+    for other in map(RunFolder, run_folders(folder.path.resolve().parent)):
+        if other.is_done() and other.path.name != folder.path.resolve().name:
+            with suppress(InputError):  # a run that is damaged, or of a model that is not at hand
+                if _without_seed(other.read_config()) == wanted:
+                    found.append(other.path)
+    return found
+
+
+def _without_seed(config: RunConfig) -> RunConfig:
+    """A configuration that is the same for all seeds; each may begin with weights of its own."""
+    training = config.training.model_copy(update={"seed": 0, "start_from": None})
+    return config.model_copy(update={"training": training})
+
+
 def load_graph(
     folder: RunFolder, data_dir: Path | str | None = None, dataset: Path | str | None = None
 ) -> Graph:

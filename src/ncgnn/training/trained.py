@@ -133,6 +133,7 @@ class TrainedModel:
         probabilities: bool = False,
         update_old: bool = False,
         refit: bool = True,
+        others: Sequence[TrainedModel] = (),
     ) -> Answers:
         """Answers for nodes of the training graph, or of another one with the same features.
 
@@ -152,6 +153,9 @@ class TrainedModel:
             refit: Whether the refitted model, if there is one, answers for nodes without a label
                 and for new ones. Nodes of the training graph that have a label always get the
                 answers of this one, so that those of test nodes stay honest.
+            others: Models of the same graph, such as those of other seeds, whose probabilities are
+                averaged with this one's for the same nodes that a refitted model answers for. NC,
+                kinds and groups stay those of this one.
         """
         if only == "new" and graph is None:
             raise InputError(
@@ -159,6 +163,8 @@ class TrainedModel:
             )
         given = self.graph if graph is None else as_graph(graph, require_labels=False)
         facts = self._facts(given, only, update_old, self.refitted if refit else None)
+        if others and only != "test":
+            facts = self._average(facts, given, only, update_old, refit, others)
         names, said = self.graph.class_names, {"model": self.config.model.name}
         return Answers.of(facts, names, top=top, probabilities=probabilities, about=said)
 
@@ -172,6 +178,25 @@ class TrainedModel:
         own = Inference(self, graph, update_old=update_old)
         kept = own.keeps_label(only)
         return Facts.choose(kept, own.facts(only), facts) if kept.any() else facts
+
+    def _average(
+        self,
+        facts: Facts,
+        graph: Graph,
+        only: Only,
+        update_old: bool,
+        refit: bool,
+        others: Sequence[TrainedModel],
+    ) -> Facts:
+        """The mean of what several models say of nodes without a label of training."""
+        told: list[Facts] = []
+        for one in others:
+            if one.graph.class_names != self.graph.class_names:
+                raise InputError("others must be models of the same classes; got other ones.")
+            refitted = one.refitted if refit else None
+            told.append(one._facts(graph, only, update_old, refitted))
+        kept = Inference(self, graph, update_old=update_old).keeps_label(only)
+        return Facts.choose(kept, facts, Facts.average(facts, *told))
 
     def refit(self, on_epoch: Callable[[dict[str, Any]], None] | None = None) -> TrainedModel:
         """Train once more on all labels, as this training went, for nodes that have none.
