@@ -129,15 +129,23 @@ def measure(
 ) -> None:
     """Train on the old release with some seeds, and answer for what is new."""
     number = {name: place for place, name in enumerate(graph.class_names)}
-    said = f" {settings}" if settings else ""
+    title = f"{model} {settings}" if settings else model
+    refitted: list[ncgnn.training.TrainedModel] = []
+
+    def answer(note: str, trained: ncgnn.training.TrainedModel, seconds: float, **more) -> None:
+        answers = trained.predict(later, only="new", **more)["predicted"]
+        found = np.array([number[one] for one in answers])
+        show(f"{title}, {note}", truth, found, f"  {seconds:.0f} s")
+
     for seed in range(seeds):
         started = time.perf_counter()
         trained = ncgnn.fit(graph, model, seed=seed, fractions=FRACTIONS, **settings)
+        answer(f"seed {seed}", trained, time.perf_counter() - started)
+        refitted.append(trained.refit())
         seconds = time.perf_counter() - started
-        for name, one in (("", trained), (", refitted on all labels", trained.refit())):
-            answers = one.predict(later, only="new")["predicted"]
-            found = np.array([number[answer] for answer in answers])
-            show(f"{model}{said}, seed {seed}{name}", truth, found, f"  {seconds:.0f} s")
+        answer(f"seed {seed}, refitted on all labels", refitted[-1], seconds)
+    if seeds > 1:
+        answer(f"mean of {seeds} seeds, refitted", refitted[0], 0.0, others=refitted[1:])
 
 
 def show(name: str, truth: np.ndarray, answers: np.ndarray, note: str = "") -> None:
