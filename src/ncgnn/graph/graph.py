@@ -584,7 +584,8 @@ class Graph:
         targets = np.repeat(np.arange(self.num_nodes), np.diff(edges.indptr))
         more = (targets, edges.indices, edges.weights, edges.directions)
         result = self._with_edges(_lock_edges(insert_edges(self.edges, self.num_nodes, *more)))
-        result.__dict__["places"] = self.places
+        if "places" in self.__dict__:
+            result.__dict__["places"] = self.places
         return result
 
     def _extend_ids(self, node_ids: ArrayLike | None, added: int) -> NDArray[Any] | None:

@@ -167,27 +167,27 @@ class Tables:
         if edges is not None:
             links = self._links(graph, places, edges, unknown, among_known, chosen)
             report = replace(report, links=links.report)
-        grown = replace(graph, num_added=0)
-        for name in ("places", "is_directed"):  # found out once, for all extensions of a graph
-            grown.__dict__[name] = getattr(graph, name)
+        features, labels = None, np.zeros(0, dtype=np.int64)
         if new:
             rows = replace(table, table=table.table.take(new))
             features, unseen = self.features.encode(self._complete(rows))
             labels, other = self._labels(rows, graph)
             unlabeled = int((labels < 0).sum())
             report = replace(report, unlabeled=unlabeled, unseen=unseen, other_labels=other)
+        grown = replace(graph, num_added=0, source=replace(self, report=report))
+        for name in ("places", "is_directed"):  # found out once, for all extensions of a graph
+            grown.__dict__[name] = getattr(graph, name)
+        if new:
             grown = grown.add_nodes(
                 len(new) if features is None else features,
                 labels=labels,
                 node_ids=np.array([names[row] for row in new]),
             )
-        result = replace(grown, source=replace(self, report=report))
         if links is not None and len(links.sources):
-            result = result.add_edges(_store(links, result.num_nodes, self.schema.edges))
-        result.__dict__["places"] = grown.places
-        if result.edge_directions is not None:
-            result.__dict__["is_directed"] = False  # every edge is stored both ways
-        return result
+            grown = grown.add_edges(_store(links, grown.num_nodes, self.schema.edges))
+        if grown.edge_directions is not None:
+            grown.__dict__["is_directed"] = False  # every edge is stored both ways
+        return grown
 
     def _complete(self, table: SourceTable) -> SourceTable:
         """Complain of columns that are missing, rather than take them as empty."""
