@@ -225,10 +225,12 @@ def test_rows_hear_from_their_nearest_rows_of_fit():
     np.testing.assert_allclose(classifier.predict_proba(new), wanted, atol=1e-5)
 
 
+@pytest.mark.parametrize("direction", [None, "both", "separate"])
 @pytest.mark.parametrize("model", ["sage", "ncsage", "gat", "tuned-sage"])
-def test_an_answer_does_not_depend_on_what_else_is_asked(model):
+def test_an_answer_does_not_depend_on_what_else_is_asked(model, direction):
     X, y = load_iris(return_X_y=True)
-    classifier = small(model=model, epochs=5).fit(X[::2], y[::2])
+    options = None if direction is None else {"direction": direction}
+    classifier = small(model=model, epochs=5, options=options).fit(X[::2], y[::2])
     together = classifier.predict_proba(X)
     alone = np.concatenate([classifier.predict_proba(row[None]) for row in X[:12]])
     np.testing.assert_allclose(together[:12], alone, rtol=1e-12)

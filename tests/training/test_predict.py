@@ -287,6 +287,17 @@ def test_a_graph_without_ids_is_known_by_its_content(world):
     assert trained.predict(grown)["part"].tolist()[-2:] == [trained.parts[-1] or None, "new"]
 
 
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_graph_without_ids_that_grew_from_another_one_is_all_new(sparse):
+    one, other = (replace(old_graph(draw_world(k, sparse=sparse)), node_ids=None) for k in (0, 1))
+    trained = fit(one, "sage", epochs=3)
+    more = np.ones((1, 24), dtype=np.float32)
+    parts = trained.predict(other.extend(more, [[0], [NODES]]))["part"].tolist()
+    assert parts == ["new"] * (NODES + 1)
+    parts = trained.predict(one.extend(more, [[0], [NODES]]))["part"].tolist()
+    assert parts.count("new") == 1
+
+
 def test_what_means_something_else_is_refused(plain, graph):
     for changes, message in (
         ({"features": graph.features[:, :20]}, "must have 24 features, as in training; got 20"),

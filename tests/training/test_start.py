@@ -90,6 +90,32 @@ def test_splits_that_the_data_state_are_refused_where_they_disagree(nights, firs
         ncgnn.fit(stated, "tuned-sage", **(OPTIONS | {"split": "published"}), start_from=first)
 
 
+def test_a_node_that_chose_the_epoch_is_not_tested(first):
+    nodes, edges = tables(0, 90)
+    part = {"train": "train", "val": "test", "test": "val", "": ""}
+    said = [part[one] for one in first.parts.tolist()]
+    stated = ncgnn.read_tables(nodes | {"part": said}, edges, label="aisle", split="part")
+    wanted = f"selected by {len(first.split.val)} nodes"
+    with pytest.raises(InputError, match=wanted):
+        ncgnn.fit(stated, "tuned-sage", **(OPTIONS | {"split": "published"}), start_from=first)
+
+
+def test_ids_of_another_type_match_nobody_and_are_refused():
+    nodes, edges = tables(0, 90)
+    place = {name: number for number, name in enumerate(nodes["thing"])}
+    ends = {key: [place[n] if n in place else n for n in row] for key, row in edges.items()}
+    ids = {"numbers": int, "texts": str}
+    numbers, texts = (
+        ncgnn.read_tables(
+            nodes | {"thing": [kind(place[name]) for name in nodes["thing"]]}, ends, label="aisle"
+        )
+        for kind in ids.values()
+    )
+    model = ncgnn.fit(numbers, "tuned-sage", **OPTIONS)
+    with pytest.raises(InputError, match="one has texts as ids and the other numbers"):
+        ncgnn.fit(texts, "tuned-sage", **OPTIONS, start_from=model)
+
+
 def test_what_does_not_fit_is_refused(nights, first):
     after = nights[1]
     with pytest.raises(InputError, match="has hidden = 8, and here it is 16"):

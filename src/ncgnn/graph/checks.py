@@ -75,6 +75,11 @@ def whole_number(value: Any, field: str, least: int = 0, most: int = 2**63 - 1) 
     return number
 
 
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number, as ``int`` reads it."""
+    return text.removeprefix("-").isdecimal()
+
+
 def check_edges(edge_index: Any) -> NDArray[Any]:
     """Edges are an integer array [2, E]."""
     edges = to_numpy(edge_index, "edge_index")

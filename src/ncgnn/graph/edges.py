@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,10 +115,13 @@ def insert_edges(
     Work grows with the number of stored edges only by copying them. An edge that is stored
     already gets the larger weight and both directions.
     """
-    fresh = merge_edges(targets, sources, num_nodes, weights, directions)
-    rows = np.repeat(np.arange(num_nodes), np.diff(fresh.indptr))
     added = num_nodes - (len(edges.indptr) - 1)
     indptr = np.concatenate([edges.indptr, np.full(added, edges.indptr[-1])])
+    if not len(targets):
+        indices = edges.indices.astype(index_type(num_nodes), copy=False)
+        return replace(edges, indptr=indptr, indices=indices)
+    fresh = merge_edges(targets, sources, num_nodes, weights, directions)
+    rows = np.repeat(np.arange(num_nodes), np.diff(fresh.indptr))
     place = _find_places(indptr, edges.indices, rows, fresh.indices)
     inside = place < indptr[rows + 1]
     known = np.zeros(len(rows), dtype=bool)

@@ -27,6 +27,7 @@ from ncgnn.graph.checks import (
     check_shipped_splits,
     check_some_labeled,
     is_scipy_sparse,
+    is_whole,
     number_classes,
     to_numpy,
     warn_about_gaps,
@@ -392,7 +393,7 @@ class Graph:
         if self.ids.dtype.kind == "U":
             names = [str(name) for name in names]
         elif wanted.dtype.kind in "UO":
-            names = [int(name) if str(name).lstrip("-").isdecimal() else name for name in names]
+            names = [int(name) if is_whole(str(name)) else name for name in names]
         found = [self.places.get(name, -1) for name in names]
         unknown = [str(name) for name, place in zip(names, found, strict=True) if place < 0]
         if unknown:
@@ -573,6 +574,18 @@ class Graph:
             new = result.node_ids[self.num_nodes :].tolist()
             places = dict(zip(new, range(self.num_nodes, count), strict=True))
             result.__dict__["places"] = ChainMap(places, *_maps(self.places))
+        return result
+
+    def add_edges(self, edges: Edges) -> Graph:
+        """The same nodes with more stored edges, as :func:`ncgnn.graph.merge_edges` makes them.
+
+        An edge that is stored already gets the larger weight and both directions.
+        """
+        targets = np.repeat(np.arange(self.num_nodes), np.diff(edges.indptr))
+        more = (targets, edges.indices, edges.weights, edges.directions)
+        result = self._with_edges(_lock_edges(insert_edges(self.edges, self.num_nodes, *more)))
+        if "places" in self.__dict__:
+            result.__dict__["places"] = self.places
         return result
 
     def _extend_ids(self, node_ids: ArrayLike | None, added: int) -> NDArray[Any] | None:

@@ -265,7 +265,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         known, model = self._answering.graph, self._answering.model
         nearest: Any = self._nearest.kneighbors(X, return_distance=False)
         # Nobody hears from a new row, unless the model turns edges around or looks at all nodes.
-        apart = model.edges == "both" or model.reach is None
+        backward = model.edges == "both" or model.direction not in (None, "incoming")
+        apart = backward or model.reach is None
         batches = np.arange(len(nearest))[:, None] if apart else [np.arange(len(nearest))]
         answers = [
             Inference(self._answering, _add_rows(known, X[batch], nearest[batch])).facts("new")

@@ -321,8 +321,22 @@ def is_extension(known: Graph, graph: Graph) -> bool:
         return False
     mine, theirs = known.node_ids, graph.node_ids
     if mine is None or theirs is None:
-        return mine is theirs
+        return mine is theirs and _begins_with(graph.features, known.features)
     return shares_ids(known, graph) or np.array_equal(theirs[:count], mine)
+
+
+def _begins_with(features: Any, first: Any) -> bool:
+    """Whether features are those of some nodes and of more after them."""
+    if features is None or first is None:
+        return features is first
+    rows = first.shape[0]
+    if isinstance(features, np.ndarray) or isinstance(first, np.ndarray):
+        return type(features) is type(first) and np.array_equal(features[:rows], first)
+    ends = features.indptr[: rows + 1]
+    return np.array_equal(ends, first.indptr) and all(
+        np.array_equal(getattr(features, part)[: ends[-1]], getattr(first, part))
+        for part in ("indices", "data")
+    )
 
 
 def shares_ids(known: Graph, graph: Graph) -> bool:

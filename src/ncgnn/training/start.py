@@ -277,6 +277,12 @@ def _inherit_parts(
             f"start_from: the nodes have no ids, so that nobody knows which ones {run} was trained "
             "on and must not be tested; leave start_from out."
         )
+    if named and (graph.ids.dtype.kind == "U") != (known.ids.dtype.kind == "U"):
+        raise InputError(
+            f"start_from: of {run} and of the graph one has texts as ids and the other numbers, so "
+            "that no node can be matched, and those that it was trained on might be tested; write "
+            "ids alike, or leave start_from out."
+        )
     before = np.append(earlier.parts, "")[old]
     gone: tuple[Any, ...] = () if earlier.start is None else earlier.start.learned
     places = [graph.places[name] for name in gone if name in graph.places]
@@ -286,11 +292,11 @@ def _inherit_parts(
         part[getattr(drawn, name)] = name
     if drawn.origin == "drawn":
         part = np.where((before != "") & (graph.labels >= 0), before, part)
-    elif ((before == "train") & np.isin(part, ("val", "test"))).any():
-        count = int(((before == "train") & np.isin(part, ("val", "test"))).sum())
+    elif count := _count_leaks(before, part):
         raise InputError(
-            f"start_from: {run} was trained on {count:,} nodes that the {drawn.family} split tests "
-            "or validates now, so that scores would mean nothing; leave start_from out."
+            f"start_from: {run} was trained on or selected by {count:,} nodes that the "
+            f"{drawn.family} split tests or validates now, so that scores would mean nothing; "
+            "leave start_from out."
         )
     parts = (np.flatnonzero(part == name) for name in ("train", "val", "test"))
     split = Split(drawn.family, drawn.origin, drawn.seed, *parts)
@@ -299,3 +305,9 @@ def _inherit_parts(
     learned = {*known.ids[earlier.split.train].tolist(), *gone}
     learned -= set(graph.ids[split.train].tolist())
     return split, tuple(sorted(learned))
+
+
+def _count_leaks(before: NDArray[np.str_], now: NDArray[np.str_]) -> int:
+    """Nodes that were trained on and are kept apart now, or that chose the epoch and are tested."""
+    trained = (before == "train") & np.isin(now, ("val", "test"))
+    return int((trained | ((before == "val") & (now == "test"))).sum())

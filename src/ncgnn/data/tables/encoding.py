@@ -112,6 +112,8 @@ class NumberEncoder(Encoder):
     def encode(self, table: SourceTable, unseen: Unseen) -> NDArray[np.float32]:
         """Scaled numbers [n, k], or [n, k + 1] with the column for missing ones."""
         values = self.values(table, self.column)
+        if not values.shape[1]:  # lists, and all of them missing
+            values = np.full((len(table), len(self.scaler.mean_)), np.nan)
         if values.shape[1] != len(self.scaler.mean_):
             raise InputError(
                 f"{table.where}: column {self.column} must hold lists of "

@@ -23,6 +23,7 @@ import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
@@ -48,6 +49,17 @@ MANIFEST, TABLES, SCHEMA = "dataset.json", "tables.json", "schema.toml"
 _AGAIN = "import the tables again, or get a fresh copy of the folder"
 # Larger folders are checked by the sizes of their files only: reading them all would take minutes.
 _MOST_CHECKED = 4 << 30
+# What a manifest says.
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "files": (dict,),
+    "fingerprint": (str,),
+    "origin": (str,),
+    "num_classes": (int,),
+    "class_names": (list, NoneType),
+    "feature_shape": (list, NoneType),
+    "directed": (bool,),
+    "merged_duplicates": (int,),
+}
 _EDGE_ARRAYS = ("edge_weights", "edge_directions")
 # Of Linux: "this folder", and "let two names change places".
 _AT_HERE, _EXCHANGE = -100, 2
@@ -88,8 +100,9 @@ def keep_folder(graph: Graph, source: Path | str, path: Path, *, copies: bool = 
     Returns:
         Whether it is kept.
     """
-    if is_folder(path) and read_manifest(path)["fingerprint"] == graph.fingerprint:
-        return True
+    with suppress(InputError):
+        if is_folder(path) and read_manifest(path)["fingerprint"] == graph.fingerprint:
+            return True
     shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError, InputError):
         with _building(path) as build:
@@ -248,7 +261,18 @@ def read_manifest(path: Path | str) -> dict[str, Any]:
         InputError: The file is damaged or of another format.
     """
     file = Path(path).expanduser() / MANIFEST
-    return _read_json(file)
+    manifest = _read_json(file)
+    for name, kinds in _FIELDS.items():
+        if not isinstance(manifest.get(name, ...), kinds):
+            raise InputError(f"{file}: field {name} is missing or damaged; {_AGAIN}.")
+    for name, stated in manifest["files"].items():
+        known: Any = stated if isinstance(stated, dict) else {}
+        if not isinstance(known.get("bytes"), int) or not isinstance(known.get("sha256"), str):
+            raise InputError(f"{file}: field files.{name} is damaged; {_AGAIN}.")
+    names = manifest["class_names"]
+    if names is not None and len(names) != manifest["num_classes"]:
+        raise InputError(f"{file}: class_names are not num_classes many; {_AGAIN}.")
+    return manifest
 
 
 def folder_sha256(manifest: Mapping[str, Any]) -> str:
@@ -300,10 +324,7 @@ def _read_as_stated(path: Path, manifest: Mapping[str, Any]) -> Graph:
 
 
 def _check_files(path: Path, manifest: Mapping[str, Any]) -> None:
-    stated: Any = manifest.get("files")
-    if not isinstance(stated, dict):
-        raise InputError(f"{path / MANIFEST}: field files is missing; {_AGAIN}.")
-    files = cast("dict[str, dict[str, Any]]", stated)
+    files: dict[str, dict[str, Any]] = manifest["files"]
     total = sum(int(one["bytes"]) for one in files.values())
     for name, one in files.items():
         file = path / name

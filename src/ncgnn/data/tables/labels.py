@@ -10,6 +10,7 @@ import numpy as np
 from ncgnn.data.tables.reading import shorten
 from ncgnn.data.tables.schema import parse_dates
 from ncgnn.errors import InputError
+from ncgnn.graph import is_whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +41,7 @@ def read_labels(table: SourceTable, column: str | None) -> tuple[NDArray[np.int6
             f"{table.where}: column {column} (label) has {len(known):,} different values in "
             f"{labeled:,} rows, which are no classes; name another column."
         )
-    whole = all(text.lstrip("-").isdecimal() for text in known)
+    whole = all(is_whole(text) for text in known)
     names = sorted(known, key=int) if whole else sorted(known)
     number = {name: place for place, name in enumerate(names)}
     return np.array([number.get(text, -1) for text in texts], dtype=np.int64), names
@@ -58,7 +59,7 @@ def label_texts(table: SourceTable, column: str) -> list[str]:
         )
     if pa.types.is_floating(values.type):
         numbers = values.to_numpy(zero_copy_only=False).astype(np.float64)
-        broken = ~np.isnan(numbers) & (numbers != np.floor(numbers))
+        broken = ~np.isnan(numbers) & ~(np.isfinite(numbers) & (numbers == np.floor(numbers)))
         if broken.any():
             row = int(np.argmax(broken))
             raise InputError(
@@ -69,7 +70,7 @@ def label_texts(table: SourceTable, column: str) -> list[str]:
     plain = [(value or "").strip() for value in values.cast(pa.string()).to_pylist()]
     texts = ["" if text.lower() in ("nan", "<na>") else text for text in plain]
     known = [text for text in texts if text]
-    if known and all(text.endswith(".0") and text[:-2].lstrip("-").isdecimal() for text in known):
+    if known and all(text.endswith(".0") and is_whole(text[:-2]) for text in known):
         return [text.removesuffix(".0") for text in texts]
     return texts
 

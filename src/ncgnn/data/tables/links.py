@@ -100,19 +100,37 @@ def read_ids(table: SourceTable, column: str, option: str, texts: bool | None = 
                 f"{table.at(row, column)}: there is no id; fill it in, or remove the row."
             )
         return values
+    if is_text:
+        values = _trim(values)
     try:
         return values.cast(pa.int64())
     except pa.ArrowException:
-        wrong = next(
-            (row, value)
-            for row, value in enumerate(values.to_pylist())
-            if not str(value).strip().lstrip("-").isdecimal() or abs(int(value)) >= 2**63
-        )
+        row = _first_failing(values)
         raise InputError(
-            f"{table.at(wrong[0], column)}: {shorten(str(wrong[1]))!r} is not a whole number, "
-            "as the ids of the "
-            "nodes are."
+            f"{table.at(row, column)}: {shorten(str(values[row].as_py()))!r} is not a whole number "
+            "below 2⁶³, as the ids of the nodes are."
         ) from None
+
+
+def _trim(values: Any) -> Any:
+    from pyarrow import compute
+
+    return cast("Any", compute).utf8_trim_whitespace(values)
+
+
+def _first_failing(values: Any) -> int:
+    """The first value that is no int64, found by halving."""
+    import pyarrow as pa
+
+    low, high = 0, len(values)  # one of these fails, and none before
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            values[low:middle].cast(pa.int64())
+            low = middle
+        except pa.ArrowException:
+            high = middle
+    return low
 
 
 def choose_ends(table: SourceTable, source: str | None, target: str | None) -> tuple[str, str]:
@@ -183,7 +201,8 @@ def read_links(
     merged = unite.reduceat(weights[order], starts) if len(starts) else weights
     report.kept, report.repeated = len(starts), len(order) - len(starts)
     first = order[starts]
-    plain = bool((merged == 1).all())
+    # Amounts are kept even if all are one: those of the two directions add up.
+    plain = columns.weight is None and bool((merged == 1).all())
     return Links(sources[first], targets[first], None if plain else merged, report)
 
 

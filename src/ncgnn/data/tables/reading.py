@@ -11,7 +11,7 @@ import csv
 import io
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ _REMOTE = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _DUCKDB = (".json", ".jsonl", ".ndjson", ".xlsx")
 # A field that is longer is a quote that was never closed.
 _LONGEST_FIELD = 16 << 20
+_SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 20, 64 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +96,7 @@ def read_table(source: Any, what: str, *, encoding: str = "utf-8") -> SourceTabl
     else:
         found = SourceTable(_table_of(source, what), f"the {what}")
     _check_columns(found)
+    found = replace(found, table=_plain_texts(found.table))
     if not len(found):
         raise InputError(f"{found.where} has no rows; give a table with at least one.")
     return found
@@ -155,6 +157,8 @@ def _read_text(path: Path, kind: str, encoding: str) -> SourceTable:
     if '"' in text:
         _check_quotes(path, text, delimiter)
     problems: list[str] = []
+    content = text.encode()
+    block = min(max(_SMALLEST_BLOCK, len(content)), _LARGEST_BLOCK)
 
     def refuse(row: Any) -> str:
         if not problems:
@@ -167,8 +171,9 @@ def _read_text(path: Path, kind: str, encoding: str) -> SourceTable:
 
     try:
         table = pc.read_csv(
-            io.BytesIO(text.encode()),
-            pc.ReadOptions(use_threads=False, column_names=names, skip_rows=1),
+            io.BytesIO(content),
+            # A row must fit into a block.
+            pc.ReadOptions(use_threads=False, column_names=names, skip_rows=1, block_size=block),
             pc.ParseOptions(
                 delimiter=delimiter, newlines_in_values=True, invalid_row_handler=refuse
             ),
@@ -274,6 +279,17 @@ def _table_of(source: Any, what: str) -> Any:
         f"the {what} must be the path of a table, a data frame, an Arrow table, or a dictionary "
         f"of columns; got {type(source).__name__}."
     )
+
+
+def _plain_texts(table: Any) -> Any:
+    """The table with texts of a type that all of Arrow's functions take; polars has another."""
+    import pyarrow as pa
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string_view(field.type):
+            texts = table.column(place).cast(pa.large_string())
+            table = table.set_column(place, field.name, texts)
+    return table
 
 
 def _query(query: str, what: str) -> Any:

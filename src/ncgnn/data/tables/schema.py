@@ -192,9 +192,17 @@ def _describe(table: SourceTable, name: str, given: Any) -> Column:
     known = column.drop_null()
     nested = pa.types.is_nested(column.type)
     different = len(known) if nested else len(known.unique())
-    example = "" if not len(known) else str(known[0].as_py())
+    example = _show(known[:1]) if len(known) else ""
     kind, why = (given, "as given") if given else _guess(table, name, column, known, different)
     return Column(name, kind, why, missing, different, example)
+
+
+def _show(value: Any) -> str:
+    """The only value of an array in words."""
+    try:
+        return str(value[0].as_py())
+    except (ValueError, OverflowError, LookupError):  # nanoseconds, far years, odd time zones
+        return str(value.cast("string")[0].as_py())
 
 
 def _guess(
@@ -208,16 +216,16 @@ def _guess(
         return "ignore", "one value only"
     if name.startswith("unnamed "):
         return "ignore", "it has no name"
-    if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
+    if _is_list_type(column.type) and _is_number_type(column.type.value_type):
         return "list", "lists of numbers"
-    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
-        return "ignore", f"values of type {column.type}"
-    if pa.types.is_temporal(column.type):
+    if pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type):
         return "date", "dates"
     if pa.types.is_boolean(column.type):
         return "category", "yes or no"
     if _is_number_type(column.type):
         return _guess_number(to_floats(column))
+    if not is_text_type(column.type):
+        return "ignore", f"values of type {column.type}"
     return _guess_text(table, name, known, different)
 
 
@@ -280,6 +288,13 @@ def _is_number_type(kind: Any) -> bool:
     return types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
 
 
+def _is_list_type(kind: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+
+
 def to_floats(column: Any) -> NDArray[np.float64]:
     """Numbers of an Arrow column of any numeric type; NaN where there is none."""
     import pyarrow as pa
@@ -322,7 +337,11 @@ def parse_dates(table: SourceTable, name: str, column: Any) -> NDArray[np.float6
     import pyarrow as pa
 
     if pa.types.is_temporal(column.type):
+        if pa.types.is_interval(column.type):
+            raise InputError(f"{table.where}: column {name} must hold dates; got {column.type}.")
         if pa.types.is_time(column.type) or pa.types.is_duration(column.type):
+            if column.type.bit_width == 32:
+                column = column.cast(pa.int32())
             return parse_floats(table, name, column.cast(pa.int64(), safe=False))
         stamps = column.cast(pa.timestamp("us"), safe=False)
         values = stamps.cast(pa.int64(), safe=False)
@@ -330,26 +349,32 @@ def parse_dates(table: SourceTable, name: str, column: Any) -> NDArray[np.float6
     if not is_text_type(column.type):
         return parse_floats(table, name, column)
     result = np.full(len(column), np.nan)
+    forms: dict[bool, int] = {}
     for row, value in enumerate(column.to_pylist()):
         text = "" if value is None else value.strip()
         if not text or text.lower() in _MISSING:
             continue
+        is_number = bool(_WHOLE.fullmatch(text)) and len(text) != 8
         try:
-            result[row] = _parse_date(text)
+            # Of a year or a number of days the order is what counts.
+            result[row] = float(text) if is_number else _parse_date(text)
         except ValueError:
             raise InputError(
                 f"{table.at(row, name)}: {shorten(str(value))!r} is not a date; write it as "
-                "2024-05-31, with a "
-                "time after it if there is one."
+                "2024-05-31, with a time after it if there is one."
             ) from None
+        forms.setdefault(is_number, row)
+    if len(forms) > 1:
+        raise InputError(
+            f"{table.at(max(forms.values()), name)}: the column holds both dates and plain numbers "
+            "such as years, which cannot be compared; write all as 2024-05-31."
+        )
     return result
 
 
 def _parse_date(text: str) -> float:
     from datetime import UTC, datetime
 
-    if _WHOLE.fullmatch(text) and len(text) != 8:
-        return float(text)  # a year or a number of days: order is what counts
     stamp = datetime.fromisoformat(text)
     stamp = stamp if stamp.tzinfo is not None else stamp.replace(tzinfo=UTC)
     return stamp.timestamp() / 86_400

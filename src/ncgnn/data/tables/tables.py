@@ -162,35 +162,32 @@ class Tables:
         names: list[Any] = values.to_pylist()
         new = [row for row, name in enumerate(names) if name not in graph.places]
         report = TableReport(len(table), known=len(table) - len(new), notes=table.notes)
-        if not new:
-            return replace(graph, num_added=0, source=replace(self, report=report))
-        rows = replace(table, table=table.table.take(new))
-        features, unseen = self.features.encode(self._complete(rows))
-        labels, other = self._labels(rows, graph)
         places = {names[row]: graph.num_nodes + place for place, row in enumerate(new)}
-        links = Links(np.zeros(0, np.int64), np.zeros(0, np.int64), None, LinkReport())
+        links = None
         if edges is not None:
             links = self._links(graph, places, edges, unknown, among_known, chosen)
-        pairs = np.stack([links.sources, links.targets])
-        if self.schema.edges is not None and self.schema.edges.direction == "backward":
-            pairs = pairs[::-1]
-        report = replace(
-            report,
-            unlabeled=int((labels < 0).sum()),
-            links=links.report,
-            unseen=unseen,
-            other_labels=other,
-        )
-        base = replace(graph, num_added=0, source=replace(self, report=report))
+            report = replace(report, links=links.report)
+        features, labels = None, np.zeros(0, dtype=np.int64)
+        if new:
+            rows = replace(table, table=table.table.take(new))
+            features, unseen = self.features.encode(self._complete(rows))
+            labels, other = self._labels(rows, graph)
+            unlabeled = int((labels < 0).sum())
+            report = replace(report, unlabeled=unlabeled, unseen=unseen, other_labels=other)
+        grown = replace(graph, num_added=0, source=replace(self, report=report))
         for name in ("places", "is_directed"):  # found out once, for all extensions of a graph
-            base.__dict__[name] = getattr(graph, name)
-        return base.add_nodes(
-            len(new) if features is None else features,
-            pairs,
-            labels=labels,
-            node_ids=np.array([names[row] for row in new]),
-            edge_weights=links.weights,
-        )
+            grown.__dict__[name] = getattr(graph, name)
+        if new:
+            grown = grown.add_nodes(
+                len(new) if features is None else features,
+                labels=labels,
+                node_ids=np.array([names[row] for row in new]),
+            )
+        if links is not None and len(links.sources):
+            grown = grown.add_edges(_store(links, grown.num_nodes, self.schema.edges))
+        if grown.edge_directions is not None:
+            grown.__dict__["is_directed"] = False  # every edge is stored both ways
+        return grown
 
     def _complete(self, table: SourceTable) -> SourceTable:
         """Complain of columns that are missing, rather than take them as empty."""
@@ -233,7 +230,7 @@ class Tables:
             for name, option in ((columns.source, "source"), (columns.target, "target"))
         ]
         chosen = unknown or columns.unknown
-        lost = _unknown_ends(table, columns, found, texts)
+        lost = _unknown_ends(table, columns, found)
         if lost and chosen != "drop":
             raise _unknown_error(table, columns, lost, "drop")
         kinds = columns.kinds
@@ -387,6 +384,8 @@ def _build(
         table = _pad(table, nodes.id, more)
         notes += [*links.notes, *_unused(links, schema.edges)]
     labels, names = read_labels(table, nodes.label)
+    if "-1" in names:
+        notes.append("The label -1 is a class like others; leave it empty where it means unknown.")
     splits: dict[str, Any] = read_split(table, nodes.split, labels, notes)
     splits |= read_time(table, nodes.time, labels, notes)
     features = Features.fit(table, columns)
@@ -457,7 +456,7 @@ def _read_edges(
     places = {name: place for place, name in enumerate(names)}
     known = np.array(names)
     found = [look_up(end, places, known) for end in ends]
-    lost = _unknown_ends(table, columns, found, texts)
+    lost = _unknown_ends(table, columns, found)
     more: list[Any] = []
     if lost and columns.unknown == "error":
         raise _unknown_error(table, columns, lost, "drop or add")
@@ -475,20 +474,18 @@ def _read_edges(
 
 
 def _unknown_ends(
-    table: SourceTable, columns: EdgeColumns, found: list[NDArray[np.int64]], texts: bool
+    table: SourceTable, columns: EdgeColumns, found: list[NDArray[np.int64]]
 ) -> list[str]:
-    """The first five ends that are no node, with their rows."""
-    lost: list[str] = []
-    rows = np.flatnonzero((found[0] < 0) | (found[1] < 0))
-    for row in rows.tolist():
-        for name, numbers in zip((columns.source, columns.target), found, strict=True):
-            if numbers[row] < 0:
-                value = str(table.column(name, "edges")[row].as_py())
-                if (value := shorten(value, 60)) not in lost:
-                    lost.append(value)
-        if len(lost) >= 5:
-            break
-    return lost[:5]
+    """The first five ends that are no node."""
+    first: dict[str, int] = {}
+    for name, numbers in zip((columns.source, columns.target), found, strict=True):
+        rows = np.flatnonzero(numbers < 0)
+        values = table.column(name, "edges").take(rows)
+        for value in values.unique()[:5].to_pylist():
+            row = int(rows[values.index(value).as_py()])
+            text = shorten(str(value), 60)
+            first[text] = min(row, first.get(text, row))
+    return sorted(first, key=lambda text: first[text])[:5]
 
 
 def _unknown_error(
