@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -275,3 +278,20 @@ def test_product_of_two_sparse_matrices(density):
     product = sparse_product(left, right)
     torch.testing.assert_close(product.to_dense(), left.to_dense() @ right.to_dense())
     assert product.t().shape == (5, 6)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+def test_products_give_their_memory_back():
+    random = np.random.default_rng(9)
+    left = ConstantSparse.from_scipy(sp.random_array((2000, 500), density=0.02, rng=random))
+    right = ConstantSparse.from_scipy(sp.random_array((500, 2000), density=0.02, rng=random))
+    size = sparse_product(left, right).values.nbytes
+    held = _resident_bytes()
+    for _ in range(30):
+        sparse_product(left, right)
+    assert _resident_bytes() - held < 10 * size
+
+
+def _resident_bytes():
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 from test_explanation import draw_graph, fit, grow
 from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 
 from ncgnn.errors import InputError
 from ncgnn.graph import Graph
-from ncgnn.nn import model_names
+from ncgnn.nn import MaskedInputs, model_names
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),
@@ -250,3 +251,41 @@ def test_new_nodes_have_their_groups():
     logits = adaptor(adaptor.x, adaptor.edge_index)[adaptor.index]
     answer = trained.explain("new1", later).answer
     assert float(torch.softmax(logits, 0).max()) == pytest.approx(answer["probability"])
+
+
+def test_an_explanation_leaves_the_model_as_it_is():
+    adaptor = fit(draw_graph(), "tuned-sage", norm="batch", dropout=0.5).for_explainer("n5")
+    before = adaptor(adaptor.x, adaptor.edge_index)
+    state = {name: value.clone() for name, value in adaptor.model.state_dict().items()}
+    explain(adaptor, GNNExplainer(epochs=2))
+    assert torch.equal(adaptor(adaptor.x, adaptor.edge_index), before)
+    assert all(torch.equal(value, state[name]) for name, value in adaptor.model.named_buffers())
+
+
+def test_the_model_that_answers_is_adapted():
+    graph = draw_graph()
+    labels = graph.labels.copy()
+    labels[5] = -1
+    trained = fit(graph.with_labels(labels, 3), "tuned-sage").refit()
+    for node, options in (("n5", {}), ("n7", {}), ("n5", {"refit": False})):
+        adaptor = trained.for_explainer(node, **options)
+        logits = adaptor(adaptor.x, adaptor.edge_index)[adaptor.index]
+        answer = trained.explain(node, **options).answer
+        assert float(torch.softmax(logits, 0).max()) == pytest.approx(answer["probability"])
+
+
+@pytest.mark.parametrize("model", ["gcn", "sage", "gat", "tuned-sage", "ncgcn", "nctuned-sage"])
+def test_masks_reach_the_messages_to_few_nodes(model):
+    draw = np.random.default_rng(0)
+    ends = draw.integers(0, 400, (2, 500))
+    features = csr_array((draw.random((400, 40)) < 0.05).astype(float))
+    labels = draw.integers(0, 3, 400)
+    trained = fit(Graph.from_edge_index(ends, features=features, labels=labels), model, epochs=2)
+    inputs, few = trained.inputs, torch.tensor([5, 9])
+    mask = torch.from_numpy(draw.random(inputs.edge_index.shape[1]))
+    masked, group = MaskedInputs(inputs, inputs.features, mask), trained.grouping.group
+    with torch.no_grad():
+        every, some = trained.model(masked, group), trained.model(masked, group, nodes=few)
+        plain = trained.model(inputs, group)
+    torch.testing.assert_close(some, every[few])
+    assert not torch.allclose(plain, every)

@@ -435,7 +435,11 @@ def test_bad_questions(explained):
         trained.explain(["n1", "n2"])
     with pytest.raises(InputError, match="neighbors"):
         trained.explain("n1", neighbors=-1)
-    assert trained.explain("n1", neighbors=0, features=0).tried == {"neighbors": 0, "features": 0}
+    brief = trained.explain("n1", neighbors=0, features=0)
+    assert brief.tried == {"neighbors": 0, "features": 0}
+    every = trained.explain("n1")
+    assert list(brief) == every.of("neighbors", "features")
+    assert len(brief) == 2
 
 
 def test_a_real_graph(real_data_dir):

@@ -167,6 +167,16 @@ def test_without_edges_and_with_models_of_features_only():
     assert set(found.summary()["weights"]) == {"features", "neighbors"}
 
 
+@pytest.mark.parametrize("model", ["tuned-sage", "mlp"])
+def test_options_are_checked_where_there_are_no_edges(model):
+    random, labels = np.random.default_rng(0), np.arange(40) % 2
+    edges = np.zeros((2, 0), np.int64)
+    graph = ncgnn.Graph.from_edge_index(edges, labels=labels, features=random.random((40, 4)))
+    same = model[:1] + model[1:]  # equal, and not the same object
+    with pytest.raises(InputError, match="hiden"):
+        ncgnn.find_suspects(graph, same, folds=2, hiden=3)
+
+
 @pytest.fixture(scope="module")
 def shop():
     """Things with words, of which six are in the wrong aisle."""
@@ -236,6 +246,8 @@ def test_settings_are_those_of_tables_and_what_is_given(planted):
         ({"only": "some"}, "only must be 'suspects' or 'all'"),
         ({"top": 0}, "top must be"),
         ({"folds": 1}, "folds must be"),
+        ({"seed": -1}, "seed must be"),
+        ({"seed": "a"}, "seed must be"),
         ({"split": "paper"}, "split is said by an argument or by the folds"),
         ({"training.seed": 3}, "training.seed is said by"),
         ({"hiden": 3}, "hiden"),

@@ -133,6 +133,8 @@ class Term:
         few = self.operator.rows(rows)
         if isinstance(self.constant, torch.Tensor):
             return Term(few @ self.constant)
+        if self.varies:  # a product of sparse matrices has no mask
+            return Term(self.constant, few)
         return Term(sparse_product(few, self.constant))
 
     def back(self, gradient: torch.Tensor) -> torch.Tensor:

@@ -112,7 +112,7 @@ class MaskedSparse(ConstantSparse):
         """Refused, see :meth:`t`."""
         raise MaskError("a dense matrix")
 
-    def to_scipy(self) -> NoReturn:
+    def to_scipy(self, *, copy: bool = True) -> NoReturn:
         """Refused, see :meth:`t`."""
         raise MaskError("a scipy matrix")
 

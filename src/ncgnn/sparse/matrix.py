@@ -379,12 +379,13 @@ class ConstantSparse:
         place = self.pattern.row.to(torch.int64), self.pattern.col.to(torch.int64)
         return dense.index_put_(place, self.values, accumulate=True)
 
-    def to_scipy(self) -> csr_array[Any]:
-        """A scipy CSR array with its own memory."""
+    def to_scipy(self, *, copy: bool = True) -> csr_array[Any]:
+        """A scipy CSR array, with its own memory unless it is only read."""
         from scipy.sparse import csr_array
 
-        parts = (self.values, self.pattern.col, self.pattern.crow)
-        return csr_array(tuple(part.cpu().numpy().copy() for part in parts), shape=self.shape)
+        entries = (self.values, self.pattern.col, self.pattern.crow)
+        parts = (part.detach().cpu().numpy() for part in entries)
+        return csr_array(tuple(p.copy() if copy else p for p in parts), shape=self.shape)
 
     def __repr__(self) -> str:
         return (

@@ -91,6 +91,7 @@ class ExplainerModel(nn.Module):
                 "them; use edge_mask_type=None, trained.explain, or a model such as gcn, sage, "
                 "gat, tuned-sage or ncsage."
             )
+        self.eval()  # explainers put back the mode that they find
 
     def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
         """Logits of every node [n, classes].

@@ -241,7 +241,8 @@ class _Trial:
     def explain(self, neighbors: int, features: int) -> Explanation:
         """All effects, with at most so many neighbors and features one by one."""
         around, entries = self._neighbors(), np.flatnonzero(self.row)
-        tries = neighbors if self._looks_around(around) else 0
+        looks_around = self._looks_around(around)
+        tries = neighbors if looks_around else 0
         most = features * _MORE_FEATURES
         if len(around) > tries > 0 or len(entries) > most > 0:
             of_neighbors, of_features = self._estimate(around, entries)
@@ -250,7 +251,7 @@ class _Trial:
         chosen = around[_largest(of_neighbors, tries)]
         tried = entries[_largest(of_features, most)]
         effects: list[Effect] = []
-        if tries and len(around):
+        if looks_around and len(around):
             effects.append(self._effect("neighbors", None, self._without(around)))
         if len(entries):
             nothing = self._cleared(np.arange(len(self.row)))

@@ -13,7 +13,7 @@ from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.graph import as_graph, whole_number
 from ncgnn.metrics import neighborhood_confusion, node_kinds
 from ncgnn.nn import check_features, model_class, model_name
-from ncgnn.training.config import find_option, tables_preset
+from ncgnn.training.config import find_option, make_config, tables_preset
 from ncgnn.training.folds import answer_fold, draw_folds
 from ncgnn.training.label_noise import as_opinion, count_suspects, neighbor_opinion, weigh
 from ncgnn.training.node_table import ClassColumns, NodeTable, text_column
@@ -111,6 +111,7 @@ def find_suspects(
     for key in settings:
         if find_option(key) in _ARGUMENTS:
             raise InputError(f"find_suspects: {key} is said by an argument or by the folds.")
+    whole_number(seed, "seed")
     graph = as_graph(graph, labels)
     check_features(graph)
     fold = draw_folds(graph.labels, folds, seed)
@@ -172,11 +173,16 @@ def gather_opinions(
     Labels of a fold play no part in what the two models say of it, and the label of a node none in
     what is said of that node.
     """
-    alone = not graph.num_entries or model_class(model).edges == "none"
-    models: list[str | type[Model]] = [model, FEATURES]
-    if alone:
-        models = [model if graph.num_entries else FEATURES]
-    chosen = [choose_settings(one, graph, settings, own=one is model) for one in models]
+    chosen = [choose_settings(model, graph, settings, own=True)]
+    models: list[str | type[Model]] = [model]
+    alone = model_class(model).edges == "none"
+    if not alone:
+        chosen.append(choose_settings(FEATURES, graph, settings, own=False))
+        models.append(FEATURES)
+    if not alone and not graph.num_entries:  # the model is not trained; its options are checked
+        own = chosen.pop(0) | {"data.fingerprint": None}
+        make_config(dataset="nodes", model=models.pop(0), settings=own)
+        alone = True
     found = [np.zeros((graph.num_nodes, graph.num_classes)) for _ in models]
     count = int(fold.max()) + 1
     for number in range(count):

@@ -247,18 +247,23 @@ class TrainedModel:
         keeps = inference.graph is self.graph and self.graph.labels[place] >= 0
         return self if keeps else self.refitted
 
-    def for_explainer(self, node: Any = None, graph: GraphLike | None = None) -> ExplainerModel:
+    def for_explainer(
+        self, node: Any = None, graph: GraphLike | None = None, *, refit: bool = True
+    ) -> ExplainerModel:
         """The model as PyG's ``torch_geometric.explain.Explainer`` takes it.
 
         Args:
             node: A node's id, to take its surroundings only, as far as the model looks; by default
                 the whole graph.
             graph: As for :meth:`predict`.
+            refit: As for :meth:`explain`; for the whole graph it is always this model.
         """
         given = None if graph is None else as_graph(graph, require_labels=False)
-        inference, asked = self.look_at(given), None
-        if node is not None:
-            inference, place = locate(self, node, given)
+        if node is None:
+            inference, asked = self.look_at(given), None
+        else:
+            model = self._answering(node, given) if refit else self
+            inference, place = locate(model, node, given)
             asked = np.array([place])
         if (inference.old < 0).any():
             _ = inference.answer  # groups the new nodes
