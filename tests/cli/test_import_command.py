@@ -90,7 +90,7 @@ def test_mistakes_are_one_line(run, shop: Path) -> None:
         (("--column", "price"), "--column must be NAME=KIND"),
         (("--column", "price=numbr"), "did you mean number"),
         (("--source", "c"), "no column 'c' (source)"),
-        (("--kinds", "x"), "say kind="),
+        (("--kinds", "x"), "name it (--kind)"),
         (("--weight", "a"), "is not a number"),
     ):
         done = run(*IMPORT, *words, "--out", "shop")
@@ -132,3 +132,40 @@ def test_from_tables_to_answers_for_new_rows(run, shop: Path) -> None:
     refused = run("explain", folder, "t61")
     assert refused.exit_code == 2
     assert "has no node t61" in refused.output
+
+
+def test_new_rows_with_unknown_ends_and_rows_that_are_known(run, shop: Path) -> None:
+    assert run(*IMPORT, "--out", "shop").exit_code == 0
+    words = ("train", "shop", "--model", "sage", "--set", "hidden=8", "--set", "epochs=3")
+    assert run(*words).exit_code == 0
+    with (shop / "new-pairs.csv").open("a") as stream:
+        stream.write('"t61","nobody"\n')
+    new = ("predict", "latest", "--nodes", "new-things.csv", "--edges", "new-pairs.csv")
+    refused = run(*new, "--out", "new.csv")
+    assert refused.exit_code == 2
+    assert "nobody; add their rows, or say what to do with such edges (--unknown drop)" in (
+        refused.stderr
+    )
+    done = run(*new, "--unknown", "drop", "--out", "new.csv")
+    assert done.exit_code == 0, done.output
+    assert "1 edges left out: an end of them is no node" in done.stdout
+    old = ("predict", "latest", "--nodes", "things.csv", "--out", "none.csv")
+    assert "0 answers\n60 rows left out: the graph has these nodes already" in run(*old).stdout
+    assert "has changed since" not in done.stderr
+    assert run(*IMPORT, "--column", "price=ignore", "--out", "shop", "--force").exit_code == 0
+    assert "shop has changed since this run was trained" in run(*old, "--force").stderr
+
+
+def test_next_steps_fit_what_was_imported(run, shop: Path) -> None:
+    assert "import it again with --label" in run(*IMPORT[:5], "--out", "bare").stderr
+    alone = run("import", "things.csv", "--id", "thing", "--label", "aisle", "--out", "alone")
+    assert "it has no edges" in alone.stderr
+    assert "ncgnn train alone --model tuned-sage" in alone.stderr
+
+
+def test_misspelt_names_get_a_suggestion(run, shop: Path) -> None:
+    assert run(*IMPORT, "--out", "shop").exit_code == 0
+    assert "unknown dataset 'shpo'; did you mean shop?" in run("analyze", "shpo").stderr
+    assert "there is no run runs/latest" in run("predict", "latest").stderr.replace("\\", "/")
+    with pytest.raises(ncgnn.InputError, match="no node T7; did you mean t7"):
+        ncgnn.load("shop").find(["T7"])

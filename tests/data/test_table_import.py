@@ -108,7 +108,7 @@ def test_kinds_of_edges_are_chosen_and_weighed():
     assert set(weighed.edge_weights.tolist()) == {0.5, 1.0}
     with pytest.raises(InputError, match="no edge is of kind 'hates'; there are likes, knows"):
         small(kind="how", kinds=["hates"])
-    with pytest.raises(InputError, match="say kind="):
+    with pytest.raises(InputError, match="name it \\(--kind\\)"):
         small(kinds=["likes"])
 
 
@@ -124,7 +124,9 @@ def test_a_pair_of_several_kinds_counts_as_the_strongest():
 
 def test_unknown_ends_are_an_error_or_dropped_or_added():
     nodes, edges = nodes_of(3), {"a": ["n0", "n1", "n9"], "b": ["n1", "zz", "n0"]}
-    with pytest.raises(InputError, match="zz, n9; add their rows, or say unknown=drop or add"):
+    with pytest.raises(
+        InputError, match="zz, n9; add their rows, or say what"
+    ):
         read_tables(nodes, edges)
     dropped = read_tables(nodes, edges, unknown="drop")
     assert (dropped.num_nodes, dropped.num_edges) == (3, 1)
@@ -379,3 +381,47 @@ def test_a_query_without_duckdb_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(InputError, match=r"pip install 'ncgnn\[duckdb\]'"):
         read_tables("SELECT 1 AS id")
+
+
+def test_numbers_with_decimal_commas_are_numbers(tmp_path):
+    rows = [f"n{i};{i},5;1.23{i},25;{'n/a' if i == 3 else f'0,{i}'};a, b" for i in range(8)]
+    path = tmp_path / "nodes.csv"
+    path.write_text("\n".join(["id;price;income;rating;words", *rows]))
+    graph = read_tables(path)
+    kinds = {column.name: column for column in graph.source.report.columns}
+    assert [kinds[name].kind for name in ("price", "income", "rating")] == ["number"] * 3
+    assert (kinds["rating"].missing, kinds["price"].missing) == (1, 0)
+    encoder = graph.source.features.encoders[1]
+    assert encoder.scaler.mean_ == pytest.approx([np.mean([1230.25 + i for i in range(8)])])
+    said = graph.source.report.sentences()
+    assert "The columns of nodes.csv are separated by ';'." in said
+    assert "Numbers of nodes.csv have a decimal comma: price, income, rating." in said
+
+
+def test_a_comma_in_a_table_with_commas_is_no_decimal(tmp_path):
+    path = tmp_path / "nodes.csv"
+    path.write_text("id,pair\n" + "\n".join(f'n{i},"1,{i}"' for i in range(30)))
+    column = read_tables(path).source.report.columns[0]
+    assert (column.kind, column.example) == ("ignore", "1,0")
+
+
+def test_words_for_no_value_are_counted_as_missing():
+    nodes = {"id": list("abcdef"), "age": ["n/a", "31", "35", "?", "40", None]}
+    column = read_tables(nodes).source.report.columns[0]
+    assert (column.kind, column.missing, column.example) == ("number", 3, "31")
+
+
+def test_edges_without_a_header_are_refused(tmp_path):
+    path = tmp_path / "edges.csv"
+    path.write_text("n0,n1\nn1,n2\n")
+    with pytest.raises(InputError, match="n0 and n1, names two nodes and no columns"):
+        read_tables(nodes_of(3), path)
+
+
+def test_doubtful_classes_are_remarked_on():
+    labels = ["python"] * 9 + ["Python"] * 6 + ["N/A"] * 5 + ["pyhton"]
+    nodes = {"id": list(range(len(labels))), "y": labels}
+    said = read_tables(nodes, label="y").source.report.sentences()
+    assert "Classes that differ in capitals only: Python and python." in said
+    assert "Classes that look like no label (leave it empty if so): N/A 5." in said
+    assert "1 of 4 classes have under five rows: pyhton." in said

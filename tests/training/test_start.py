@@ -103,7 +103,7 @@ def test_a_node_that_chose_the_epoch_is_not_tested(first):
 def test_ids_of_another_type_match_nobody_and_are_refused():
     nodes, edges = tables(0, 90)
     place = {name: number for number, name in enumerate(nodes["thing"])}
-    ends = {key: [place[n] if n in place else n for n in row] for key, row in edges.items()}
+    ends = {key: [place.get(n, n) for n in row] for key, row in edges.items()}
     ids = {"numbers": int, "texts": str}
     numbers, texts = (
         ncgnn.read_tables(

@@ -113,6 +113,13 @@ NewEdges = Annotated[
     Path | None,
     typer.Option("--edges", help="Table of the edges of new nodes, to old and new ones."),
 ]
+UnknownEnds = Annotated[
+    Literal["error", "drop"] | None,
+    typer.Option(
+        "--unknown",
+        help="What to do with edges to ids that are no node. Default: as at the import.",
+    ),
+]
 DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", help="Folder with npz files, searched before that of NCGNN_DATA."),

@@ -212,6 +212,7 @@ def predict(
     graph: opt.OtherGraph = None,
     nodes: opt.NewNodes = None,
     edges: opt.NewEdges = None,
+    unknown: opt.UnknownEnds = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -255,7 +256,8 @@ def predict(
     folder = _folder(run, runs)
     ncgnn.training.RunFolder(folder).check()
     path = free_table(out or folder / "answers.csv", force)
-    trained, asked = _load_extended(folder, data_dir, device, graph, nodes, edges, refit=refit)
+    new = (nodes, edges, unknown)
+    trained, asked = _load_extended(folder, data_dir, device, graph, *new, refit=refit)
     wanted = only or ("all" if nodes is None else "new")
     beside = ncgnn.training.find_other_seeds(folder) if all_seeds and wanted != "test" else []
     others = [_load(one, data_dir, device, None, refit=refit) for one in beside]
@@ -269,11 +271,13 @@ def predict(
             others=others,
         )
     answers.write(path)
+    if graph is None and (remark := _about_age(trained)) is not None:
+        note(remark)
     every = [trained, *others]
     refitted = wanted != "test" and all(one.refitted is not None for one in every)
     said = {"path": str(path), "run": str(folder), "refitted": refitted}
     said |= {"seeds": [one.config.training.seed for one in every], **answers.summary()}
-    said |= _describe_extension(asked)
+    said |= {} if nodes is None else _describe_extension(asked)
     if json:
         print_json(said)
     else:
@@ -287,6 +291,7 @@ def explain(
     graph: opt.OtherGraph = None,
     nodes: opt.NewNodes = None,
     edges: opt.NewEdges = None,
+    unknown: opt.UnknownEnds = None,
     neighbors: Annotated[
         int, typer.Option(min=0, metavar="N", help="Leave out at most N neighbors one by one.")
     ] = 20,
@@ -315,7 +320,8 @@ def explain(
         out = free_path(out, force)
         ncgnn.report.check_explanation_path(out)
         check_parent(out)
-    trained, asked = _load_extended(folder, data_dir, device, graph, nodes, edges, refit=refit)
+    new = (nodes, edges, unknown)
+    trained, asked = _load_extended(folder, data_dir, device, graph, *new, refit=refit)
     with show_status("explaining"):
         found = trained.explain(node, asked, neighbors=neighbors, features=features)
     if out is not None:
@@ -329,6 +335,19 @@ def explain(
         note("Written:", f"  {out}")
 
 
+def _about_age(trained: TrainedModel) -> str | None:
+    """Say that a run's dataset folder holds something else by now."""
+    data = trained.config.data
+    if data.fingerprint is None or not ncgnn.data.is_folder(data.dataset):
+        return None
+    if ncgnn.data.folder_sha256(ncgnn.data.read_manifest(data.dataset)) == data.fingerprint:
+        return None
+    return (
+        f"note: {data.dataset} has changed since this run was trained; the answers are of its "
+        "content then. 'ncgnn train' makes a new run."
+    )
+
+
 def _load_extended(
     folder: Path,
     data_dir: Path | None,
@@ -336,6 +355,7 @@ def _load_extended(
     graph: str | None,
     nodes: Path | None,
     edges: Path | None,
+    unknown: Literal["error", "drop"] | None,
     *,
     refit: bool,
 ) -> tuple[TrainedModel, Graph | None]:
@@ -345,7 +365,8 @@ def _load_extended(
     trained, other = _load_beside(folder, data_dir, device, graph, refit=refit)
     if nodes is None:
         return trained, other
-    return trained, (trained.graph if other is None else other).extend(nodes, edges)
+    base, options = trained.graph if other is None else other, {"unknown": unknown}
+    return trained, base.extend(nodes, edges, **options if base.source is not None else {})
 
 
 def _load_beside(
@@ -364,10 +385,14 @@ def _load_beside(
 def _describe_extension(graph: Graph | None) -> dict[str, Any]:
     """What the tables of new nodes held that the first ones did not, where it is known."""
     report = getattr(graph.source if graph is not None else None, "report", None)
-    if graph is None or report is None or not graph.num_added:
+    if report is None:
         return {}
-    unseen = {name: found.rows for name, found in report.unseen.items() if found.rows}
-    return {"unseen": unseen, "known_rows": report.known, "other_labels": dict(report.other_labels)}
+    return {
+        "unseen": {name: found.rows for name, found in report.unseen.items() if found.rows},
+        "known_rows": report.known,
+        "dropped_edges": report.links.unknown_rows,
+        "other_labels": dict(report.other_labels),
+    }
 
 
 def _summary_lines(said: dict[str, Any]) -> list[str]:
@@ -382,6 +407,8 @@ def _summary_lines(said: dict[str, Any]) -> list[str]:
         lines.append(f"rows with values or words that training did not know: {', '.join(counts)}")
     if said.get("known_rows"):
         lines.append(f"{said['known_rows']:,} rows left out: the graph has these nodes already")
+    if said.get("dropped_edges"):
+        lines.append(f"{said['dropped_edges']:,} edges left out: an end of them is no node")
     if other := said.get("other_labels"):
         lines.append(f"labels that are no class of training: {', '.join(list(other)[:5])}")
     how = ", refitted on all labels where a node has none" if said["refitted"] else ""
@@ -471,4 +498,5 @@ def _load(
 def _folder(run: str, runs: Path) -> Path:
     """The folder of a run that is named by its path, or by its name under ``--runs``."""
     named, inside = Path(run).expanduser(), runs / run
-    return ncgnn.training.find_run(inside if not named.exists() and inside.exists() else named)
+    by_name = not named.exists() and (inside.exists() or len(named.parts) == 1)
+    return ncgnn.training.find_run(inside if by_name else named)

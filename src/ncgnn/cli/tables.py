@@ -129,11 +129,20 @@ def import_tables(
     elif out is None:
         note("Nothing was written; add --out FOLDER.")
     else:
-        note(
-            f"Written: {out}",
-            f"  ncgnn analyze {out} --out report    which nodes are confused",
-            f"  ncgnn train {out}                   learn to predict {label or 'the label'}",
-        )
+        note(f"Written: {out}", *_next_steps(graph, out))
+
+
+def _next_steps(graph: Graph, out: Path) -> list[str]:
+    """What to do with a dataset, or what it lacks for that."""
+    if graph.num_unlabeled == graph.num_nodes:
+        return ["  it has no labels; import it again with --label to learn and analyze them"]
+    edges = "" if graph.num_edges else "  it has no edges: every node is on its own"
+    steps = [
+        edges,
+        f"  ncgnn analyze {out} --out report                 which nodes are confused",
+        f"  ncgnn train {out} --model tuned-sage --refit     learn to predict the label",
+    ]
+    return [step for step in steps if step]
 
 
 def _read_pairs(given: list[str] | None, option: str) -> dict[str, str]:

@@ -134,6 +134,9 @@ def _find_entry(name: str) -> DatasetEntry:
     except UnknownNameError:
         if Path(f"{name}.npz").is_file():
             raise InputError(f"there is no dataset {name}; did you mean {name}.npz?") from None
+        if here := sorted(one.name for one in Path().iterdir() if is_folder(one)):
+            known = [entry.name for entry in list_datasets()]
+            raise UnknownNameError("dataset", name, [*here, *known]) from None
         raise
 
 

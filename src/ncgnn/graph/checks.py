@@ -218,7 +218,8 @@ def check_some_labeled(labels: NDArray[np.int64]) -> None:
     """At least one node has a label."""
     if labels.max() < 0:
         raise InputError(
-            "the graph has no labels: give one class per node (y or labels=…), "
+            "the graph has no labels: name their column at the import (--label), or give one class "
+            "per node (y or labels=…), "
             "-1 where it is unknown, with at least one known."
         )
 

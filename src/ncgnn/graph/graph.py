@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections import ChainMap
 from dataclasses import dataclass, field, replace
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
 
     from ncgnn.graph.checks import Features
 
+# Comparing texts is slow: of more candidates, only these are compared with a misspelt id.
+_MOST_LIKE = 5_000
 #: A ``Graph``, a PyG ``Data``, a NetworkX graph, a scipy sparse matrix, or an edge index [2, E].
 GraphLike: TypeAlias = "Graph | Any"
 
@@ -398,11 +401,25 @@ class Graph:
         unknown = [str(name) for name, place in zip(names, found, strict=True) if place < 0]
         if unknown:
             listed = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")
-            raise InputError(
-                f"the graph '{self.name}' has no node {listed}; its ids are like "
-                f"{', '.join(map(str, self.ids[:3].tolist()))}."
+            close = self._like(unknown[0]) if len(unknown) == 1 else []
+            hint = (
+                f"did you mean {' or '.join(close)}?"
+                if close
+                else f"its ids are like {', '.join(map(str, self.ids[:3].tolist()))}."
             )
+            raise InputError(f"the graph '{self.name}' has no node {listed}; {hint}")
         return np.array(found, dtype=np.int64)
+
+    def _like(self, name: str) -> list[str]:
+        """Ids that somebody may have meant."""
+        wanted = name.casefold()
+        near: list[str] = [
+            text
+            for text in map(str, self.ids.tolist())
+            if abs(len(text) - len(name)) <= 2 and text[:1].casefold() == wanted[:1]
+        ]
+        same = [text for text in near if text.casefold() == wanted]
+        return same[:3] or difflib.get_close_matches(name, near[:_MOST_LIKE], n=3, cutoff=0.75)
 
     @property
     def degrees(self) -> NDArray[np.int64]:

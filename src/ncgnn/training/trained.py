@@ -159,7 +159,8 @@ class TrainedModel:
         """
         if only == "new" and graph is None:
             raise InputError(
-                "the training graph has no new nodes; give the graph that graph.extend makes."
+                "the training graph has no new nodes; give their tables (--nodes, --edges), or the "
+                "graph that graph.extend makes of them."
             )
         given = self.graph if graph is None else as_graph(graph, require_labels=False)
         facts = self._facts(given, only, update_old, self.refitted if refit else None)

@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncgnn.data.tables.reading import shorten
-from ncgnn.data.tables.schema import parse_dates
+from ncgnn.data.tables.schema import MISSING, parse_dates
 from ncgnn.errors import InputError
 from ncgnn.graph import is_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from ncgnn.data.tables.reading import SourceTable
 
 # More different labels than this share of the labeled rows are no classes.
 _MOST_CLASSES = 0.5
+# Classes with fewer rows can hardly be learned, and may be misspelt.
+_FEW_ROWS = 5
 _PARTS = {
     "train": ("train", "training"),
     "val": ("val", "valid", "validation", "dev"),
@@ -45,6 +49,25 @@ def read_labels(table: SourceTable, column: str | None) -> tuple[NDArray[np.int6
     names = sorted(known, key=int) if whole else sorted(known)
     number = {name: place for place, name in enumerate(names)}
     return np.array([number.get(text, -1) for text in texts], dtype=np.int64), names
+
+
+def remark_on_classes(counts: Mapping[str, int]) -> list[str]:
+    """What looks like a mistake among the names of classes."""
+    said: list[str] = []
+    alike: dict[str, list[str]] = {}
+    for name in counts:
+        alike.setdefault(name.casefold(), []).append(name)
+    for names in [names for names in alike.values() if len(names) > 1][:3]:
+        said.append(f"Classes that differ in capitals only: {' and '.join(names)}.")
+    doubtful = [name for name in counts if name.lower() in {*MISSING, "unknown"}]
+    if doubtful:
+        listed = ", ".join(f"{name} {counts[name]:,}" for name in doubtful[:5])
+        said.append(f"Classes that look like no label (leave it empty if so): {listed}.")
+    rare = [name for name, count in counts.items() if count < _FEW_ROWS]
+    if rare:
+        listed = ", ".join(rare[:5]) + (", …" if len(rare) > 5 else "")
+        said.append(f"{len(rare):,} of {len(counts):,} classes have under five rows: {listed}.")
+    return said
 
 
 def label_texts(table: SourceTable, column: str) -> list[str]:

@@ -152,7 +152,8 @@ def _read_text(path: Path, kind: str, encoding: str) -> SourceTable:
     best = max(counts, key=lambda mark: counts[mark])
     if counts[best] and not counts[delimiter]:
         delimiter = best
-        notes.append(f"columns are separated by {'a tab' if best == chr(9) else best!r}")
+        mark = "a tab" if best == "\t" else repr(best)
+        notes.append(f"The columns of {path.name} are separated by {mark}.")
     names = _read_header(path, header, delimiter)
     if '"' in text:
         _check_quotes(path, text, delimiter)
@@ -187,7 +188,32 @@ def _read_text(path: Path, kind: str, encoding: str) -> SourceTable:
         if problems:
             raise InputError(problems[0]) from None
         raise InputError(f"{path} is not a readable table ({shorten(str(error))}).") from None
+    if delimiter != ",":
+        table = _read_decimal_commas(table, path, notes)
     return SourceTable(table, str(path), first_row=2, notes=tuple(notes))
+
+
+def _read_decimal_commas(table: Any, path: Path, notes: list[str]) -> Any:
+    """Write columns of numbers like 12,5 and 1.234,5 with a point, as all others have."""
+    import pyarrow as pa
+
+    changed: list[str] = []
+    for place, name in enumerate(table.column_names):
+        texts: list[str | None] = table.column(place).to_pylist()
+        known = [text for text in texts if text is not None]
+        if any("," in text for text in known) and all(map(_DECIMAL_COMMA.fullmatch, known)):
+            plain = [text and text.replace(".", "").replace(",", ".") for text in texts]
+            table = table.set_column(place, name, pa.array(plain, pa.string()))
+            changed.append(name)
+    if changed:
+        notes.append(f"Numbers of {path.name} have a decimal comma: {', '.join(changed)}.")
+    return table
+
+
+# A number as it is written with a comma, with or without points between thousands; or no value.
+_DECIMAL_COMMA = re.compile(
+    r"\s*([+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?|-|n/?a|nan)?\s*", re.IGNORECASE
+)
 
 
 def _decode(path: Path, encoding: str) -> str:
@@ -199,7 +225,9 @@ def _decode(path: Path, encoding: str) -> str:
     marks = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
     marked = marks.get(content[:2])
     if marked and encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
-        raise InputError(f"{path} is encoded in {marked}; say encoding={marked}, or save as UTF-8.")
+        raise InputError(
+            f"{path} is encoded in {marked}; say so (--encoding {marked}), or save it as UTF-8."
+        )
     try:
         text = content.decode("utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding)
     except LookupError:
@@ -212,7 +240,7 @@ def _decode(path: Path, encoding: str) -> str:
         raise InputError(
             f"{path}, row {row}: it is not {encoding} text "
             f"({shorten(str(content[max(0, start - 12) : start + 12]))}); save the table as "
-            "UTF-8, or say which encoding it has, such as encoding=latin-1."
+            "UTF-8, or say which encoding it has (--encoding latin-1)."
         ) from None
     if "\0" in text:
         row = text.count("\n", 0, text.index("\0")) + 1

@@ -40,8 +40,8 @@ MEANING: dict[Kind, str] = {
 #: Format of ``schema.toml``.
 FORMAT = 1
 
-# Texts that stand for no value, in columns whose other values are numbers or dates.
-_MISSING = frozenset(["na", "n/a", "nan", "null", "none", "-", "?", ".", "<na>", "nat"])
+#: Texts that stand for no value, in columns whose other values are numbers or dates.
+MISSING = frozenset(["na", "n/a", "nan", "null", "none", "-", "?", ".", "<na>", "nat"])
 # A column of which so large a share are numbers is meant to hold nothing else.
 _MOSTLY = 0.9
 # The skewness from which on a logarithm says more than the number itself.
@@ -194,6 +194,10 @@ def _describe(table: SourceTable, name: str, given: Any) -> Column:
     different = len(known) if nested else len(known.unique())
     example = _show(known[:1]) if len(known) else ""
     kind, why = (given, "as given") if given else _guess(table, name, column, known, different)
+    if kind in ("number", "skewed", "date") and is_text_type(column.type):
+        values = [value for value in known.to_pylist() if value.strip().lower() not in MISSING]
+        missing = len(column) - len(values)
+        example = values[0] if values else ""
     return Column(name, kind, why, missing, different, example)
 
 
@@ -231,7 +235,7 @@ def _guess(
 
 def _guess_text(table: SourceTable, name: str, known: Any, different: int) -> tuple[Kind, str]:
     values: list[str] = known.cast("string").to_pylist()
-    plain = [value for value in values if value.strip().lower() not in _MISSING] or values
+    plain = [value for value in values if value.strip().lower() not in MISSING] or values
     for pattern, kind, what in ((_NUMBER, "number", "a number"), (_DATE, "date", "a date")):
         fits = [bool(pattern.fullmatch(value.strip())) for value in plain]
         share = sum(fits) / len(plain)
@@ -245,7 +249,7 @@ def _guess_text(table: SourceTable, name: str, known: Any, different: int) -> tu
                 f"{table.at(find_text(table, name, wrong), name)}: {shorten(wrong)!r} is not "
                 f"{what}, as "
                 f"{sum(fits):,} of {len(plain):,} values are; correct it, or say what the column "
-                f"is, such as {name}=category or {name}=ignore."
+                f"is (--column {name}=category, or {name}=ignore)."
             )
     if all(_LIST.fullmatch(value) for value in plain):
         return "list", "lists of numbers"
@@ -321,7 +325,7 @@ def parse_floats(table: SourceTable, name: str, column: Any) -> NDArray[np.float
     result = np.full(len(column), np.nan)
     for row, value in enumerate(column.to_pylist()):
         text = "" if value is None else value.strip()
-        if text and text.lower() not in _MISSING:
+        if text and text.lower() not in MISSING:
             if not _NUMBER.fullmatch(text):
                 raise InputError(
                     f"{table.at(row, name)}: {shorten(str(value))!r} is not a number; correct "
@@ -352,7 +356,7 @@ def parse_dates(table: SourceTable, name: str, column: Any) -> NDArray[np.float6
     forms: dict[bool, int] = {}
     for row, value in enumerate(column.to_pylist()):
         text = "" if value is None else value.strip()
-        if not text or text.lower() in _MISSING:
+        if not text or text.lower() in MISSING:
             continue
         is_number = bool(_WHOLE.fullmatch(text)) and len(text) != 8
         try:

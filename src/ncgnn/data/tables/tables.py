@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncgnn.data.tables.encoding import Features
-from ncgnn.data.tables.labels import label_texts, read_labels, read_split, read_time
+from ncgnn.data.tables.labels import (
+    label_texts,
+    read_labels,
+    read_split,
+    read_time,
+    remark_on_classes,
+)
 from ncgnn.data.tables.links import (
     LinkReport,
     Links,
@@ -359,7 +365,7 @@ def _decide(
             if edges.get(option) is not None:
                 links.column(edges[option], option)
         if edges.get("kinds") is not None and edges.get("kind") is None:
-            raise InputError("kinds need the column of the edges that holds them; say kind=….")
+            raise InputError("kinds need the column of the edges with the kind; name it (--kind).")
     said = {"nodes": nodes, "columns": {column.name: column.kind for column in found}}
     return parse_schema(said | ({} if edges is None else {"edges": edges}), "tables"), found
 
@@ -388,12 +394,14 @@ def _build(
         notes.append("The label -1 is a class like others; leave it empty where it means unknown.")
     splits: dict[str, Any] = read_split(table, nodes.split, labels, notes)
     splits |= read_time(table, nodes.time, labels, notes)
+    counts = {one: int((labels == place).sum()) for place, one in enumerate(names)}
+    notes += remark_on_classes(counts)
     features = Features.fit(table, columns)
     matrix, _ = features.encode(table)
     report = TableReport(
         rows,
         tuple(columns),
-        {one: int((labels == place).sum()) for place, one in enumerate(names)},
+        counts,
         int((labels < 0).sum()),
         added=len(ids) - rows,
         links=pairs.report,
@@ -454,6 +462,11 @@ def _read_edges(
         for name, option in ((columns.source, "source"), (columns.target, "target"))
     ]
     places = {name: place for place, name in enumerate(names)}
+    if columns.source in places and columns.target in places:
+        raise InputError(
+            f"{table.where}: its first row, {columns.source} and {columns.target}, names two nodes "
+            "and no columns; write a header above it, such as source,target."
+        )
     known = np.array(names)
     found = [look_up(end, places, known) for end in ends]
     lost = _unknown_ends(table, columns, found)
@@ -493,7 +506,8 @@ def _unknown_error(
 ) -> InputError:
     return InputError(
         f"{table.where}: columns {columns.source} and {columns.target} name nodes that the nodes "
-        f"do not have: {', '.join(lost)}; add their rows, or say unknown={remedy}."
+        f"do not have: {', '.join(lost)}; add their rows, or say what to do with such edges "
+        f"(--unknown {remedy})."
     )
 
 
