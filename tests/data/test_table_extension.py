@@ -86,3 +86,10 @@ def test_columns_may_be_empty_in_new_rows():
     for empty in (pa.array([None], pa.list_(pa.float64())), [None], [""]):
         grown = graph.extend({"id": [4], "v": empty})
         assert grown.features[-1].tolist() == [0.0, 0.0]
+
+
+def test_numbers_that_are_missing_for_the_first_time_are_counted():
+    graph = read_tables(NODES | {"m": [1.0, None, 3.0]})
+    grown = graph.extend({"id": ["d", "e"], "n": [None, 3.0], "m": [None, 2.0]})
+    assert {name: one.rows for name, one in grown.source.report.unseen.items()} == {"n": 1}
+    assert any("1 rows have values of n" in one for one in grown.source.report.sentences())

@@ -103,13 +103,12 @@ def test_a_node_that_chose_the_epoch_is_not_tested(first):
 def test_ids_of_another_type_match_nobody_and_are_refused():
     nodes, edges = tables(0, 90)
     place = {name: number for number, name in enumerate(nodes["thing"])}
-    ends = {key: [place.get(n, n) for n in row] for key, row in edges.items()}
-    ids = {"numbers": int, "texts": str}
+    ends = {key: [place[n] for n in row] for key, row in edges.items()}
     numbers, texts = (
         ncgnn.read_tables(
             nodes | {"thing": [kind(place[name]) for name in nodes["thing"]]}, ends, label="aisle"
         )
-        for kind in ids.values()
+        for kind in (int, str)
     )
     model = ncgnn.fit(numbers, "tuned-sage", **OPTIONS)
     with pytest.raises(InputError, match="one has texts as ids and the other numbers"):

@@ -330,8 +330,11 @@ def _begins_with(features: Any, first: Any) -> bool:
     if features is None or first is None:
         return features is first
     rows = first.shape[0]
-    if isinstance(features, np.ndarray) or isinstance(first, np.ndarray):
-        return type(features) is type(first) and np.array_equal(features[:rows], first)
+    dense = isinstance(first, np.ndarray)
+    if isinstance(features, np.ndarray) != dense:
+        return False
+    if dense:
+        return np.array_equal(features[:rows], first)
     ends = features.indptr[: rows + 1]
     return np.array_equal(ends, first.indptr) and all(
         np.array_equal(getattr(features, part)[: ends[-1]], getattr(first, part))

@@ -123,8 +123,12 @@ class NumberEncoder(Encoder):
         absent = np.isnan(scaled)
         # Beyond this a number says nothing more, and float32 would end.
         scaled = np.clip(np.where(absent, 0.0, scaled), -1e6, 1e6)
+        lacks = absent.any(axis=1)
         if self.missing:
-            scaled = np.hstack([scaled, absent.any(axis=1)[:, None]])
+            scaled = np.hstack([scaled, lacks[:, None]])
+        elif lacks.any():
+            unseen.rows += int(lacks.sum())
+            unseen.values[""] += int(lacks.sum())
         return scaled.astype(np.float32)
 
     @property
