@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -468,3 +469,17 @@ def test_the_model_that_answers_is_explained():
     own = trained.explain("n5", refit=False).answer
     assert own == next(row for row in trained.predict(refit=False) if row["id"] == "n5")
     assert own != answers["n5"]
+
+
+@pytest.mark.parametrize("model", ["sage", "ncsage", "ncgat"])
+def test_threads_may_share_a_model(model):
+    trained = fit(draw_graph(), model, epochs=2, hidden=8)
+    nodes = [f"n{i}" for i in range(1, 11)]
+
+    def find_effects(node):
+        return [one.effect for one in trained.explain(node, features=2)]
+
+    expected = [find_effects(node) for node in nodes]
+    with ThreadPoolExecutor(8) as threads:
+        for found, effects in zip(threads.map(find_effects, nodes * 5), expected * 5, strict=True):
+            assert found == pytest.approx(effects, abs=1e-9)

@@ -133,7 +133,7 @@ def explanation_page(explanation: Explanation) -> str:
     first, *rest = explanation.sentences()
     return render(
         "explanation.html",
-        title=f"Why is {answer['id']} of class {answer['predicted']}?",
+        title=f"Why is {answer['id']} predicted to be {answer['predicted']}?",
         sentences=[first, " ".join(rest)],
         answer=answer,
         facts=_facts(explanation),

@@ -408,10 +408,9 @@ def _kept(output: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
 
 
 class _Kept(NotCopied):
-    """The adjacency of the edges that a layer was last called with."""
+    """The edges that a layer was last called with, and their adjacency."""
 
-    edges: torch.Tensor | None = None
-    adjacency: ConstantSparse | None = None
+    last: tuple[torch.Tensor, ConstantSparse] | None = None
 
 
 class EdgeLayer(nn.Module):
@@ -427,13 +426,13 @@ class EdgeLayer(nn.Module):
 
     def adjacency(self, x: torch.Tensor, edge_index: torch.Tensor) -> ConstantSparse:
         """Row i has ones for the nodes that i sees; made anew when edges have changed."""
-        kept = self._kept
-        known = kept.adjacency if kept.edges is edge_index else None
+        last = self._kept.last
+        known = last[1] if last is not None and last[0] is edge_index else None
         if known is None or known.dtype != x.dtype:
             pattern = SparsePattern.from_edge_index(edge_index, len(x))
             known = ConstantSparse(pattern, x.new_ones(pattern.nnz))
             known = add_self_loops(known) if self._self_loops else known
-            kept.edges, kept.adjacency = edge_index, known
+            self._kept.last = edge_index, known  # both at once, as threads may share the layer
         return known
 
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 import torch
@@ -96,7 +97,7 @@ class Layout:
 class Layouts:
     """The layouts of the latest graph and grouping, rebuilt only when one of them changes.
 
-    A copy of it, or one in another process, begins empty.
+    A copy of it, or one in another process, begins empty. Threads may share it.
 
     Args:
         backbone: Makes the channels.
@@ -106,6 +107,7 @@ class Layouts:
 
     def __init__(self, backbone: Backbone, separation: Separation, num_groups: int) -> None:
         self._parts = (backbone, separation, num_groups)
+        self._lock = Lock()
         self._inputs: GraphInputs | None = None
         self._layout: Layout | None = None
         self._selected: list[tuple[torch.Tensor, bool, Layout]] = []
@@ -123,7 +125,8 @@ class Layouts:
         With ``narrow``, and few nodes, the first layer has those rows only that the second needs.
         """
         backbone, separation, num_groups = self._parts
-        with torch.inference_mode(False):  # what is kept serves later training too
+        # What is kept serves later training too.
+        with self._lock, torch.inference_mode(False):
             group = as_group(group, num_groups, inputs.everyone)
             if separation == "none":
                 group = torch.zeros_like(group)
