@@ -124,9 +124,7 @@ def test_a_pair_of_several_kinds_counts_as_the_strongest():
 
 def test_unknown_ends_are_an_error_or_dropped_or_added():
     nodes, edges = nodes_of(3), {"a": ["n0", "n1", "n9"], "b": ["n1", "zz", "n0"]}
-    with pytest.raises(
-        InputError, match="zz, n9; add their rows, or say what"
-    ):
+    with pytest.raises(InputError, match="zz, n9; add their rows, or say what"):
         read_tables(nodes, edges)
     dropped = read_tables(nodes, edges, unknown="drop")
     assert (dropped.num_nodes, dropped.num_edges) == (3, 1)
