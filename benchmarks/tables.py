@@ -33,14 +33,15 @@ import ncgnn
 IMPORT = ("--id", "package", "--label", "section", "--kind", "kind")
 #: Validation nodes select the epoch; the rest is trained on.
 FRACTIONS = (0.9, 0.1, 0.0)
-OURS = (
-    ("mlp", {}),
-    ("tuned-sage", {"direction": "both"}),
-    ("tuned-sage", {}),
-    ("tuned-gcn", {}),
-    ("ncsage", {}),
-    ("ncgcn", {}),
-)
+OURS: dict[str, tuple[str, dict[str, object]]] = {
+    "mlp": ("mlp", {}),
+    "tuned-sage-both": ("tuned-sage", {"direction": "both"}),
+    "tuned-sage": ("tuned-sage", {}),
+    "tuned-gat": ("tuned-gat", {}),
+    "tuned-gcn": ("tuned-gcn", {}),
+    "ncsage": ("ncsage", {}),
+    "ncgcn": ("ncgcn", {}),
+}
 
 
 def main() -> None:
@@ -73,9 +74,9 @@ def work(folder: Path, place: Path, chosen: argparse.Namespace) -> None:
         for name, answers in baselines(graph, later):
             show(name, truth, answers)
     wanted = None if chosen.models is None else chosen.models.split(",")
-    for model, settings in OURS:
-        if wanted is None or model in wanted:
-            measure(graph, later, truth, model, settings, chosen.seeds)
+    for name, (model, settings) in OURS.items():
+        if wanted is None or name in wanted:
+            measure(graph, later, truth, name, model, settings, chosen.seeds)
     measure_commands(place, graph)
 
 
@@ -123,13 +124,13 @@ def measure(
     graph: ncgnn.Graph,
     later: ncgnn.Graph,
     truth: np.ndarray,
+    title: str,
     model: str,
     settings: dict[str, object],
     seeds: int,
 ) -> None:
     """Train on the old release with some seeds, and answer for what is new."""
     number = {name: place for place, name in enumerate(graph.class_names)}
-    title = f"{model} {settings}" if settings else model
     refitted: list[ncgnn.training.TrainedModel] = []
 
     def answer(note: str, trained: ncgnn.training.TrainedModel, seconds: float, **more) -> None:
