@@ -57,6 +57,11 @@ def test_analyze_prints_tables_and_writes_files(run, small: Path, tmp_path: Path
     assert str(tmp_path / "out") in done.stderr.replace("\n", "")
     written = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"report.html", "nodes.parquet", "distribution.svg"} <= written
+    assert run("analyze", small, "--out", tmp_path / "out").exit_code == 0
+    refused = run("analyze", "digits", "--out", tmp_path / "out")
+    assert refused.exit_code == 2
+    assert "holds the report of small; name another folder" in refused.stderr
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["name"] == "small"
 
 
 @pytest.mark.parametrize(

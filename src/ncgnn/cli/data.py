@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from json import loads as read_json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +22,7 @@ from ncgnn.cli.terminal import (
     read_numbers,
     show_status,
 )
-from ncgnn.errors import UnknownNameError
+from ncgnn.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from ncgnn.data import Split, SplitReport
@@ -44,6 +45,7 @@ def analyze(
         opt.TableFormat, typer.Option("--format", help="Format of the tables of nodes.")
     ] = "csv",
     data_dir: opt.DataDir = None,
+    force: opt.Force = False,
     json: opt.Json = False,
 ) -> None:
     """Measure how confused the nodes of a graph are, and name those that stand out."""
@@ -52,6 +54,8 @@ def analyze(
     paths: list[Path] = []
     with show_status("reading the graph") as status:
         loaded = ncgnn.load(graph, data_dir)
+        if out is not None and not force:
+            _check_report(out, loaded.name)
         status.update("measuring (the first time also compiles, once per machine)")
         analysis = ncgnn.analyze(loaded, hops=counts, threshold=threshold)
         if out is not None:
@@ -66,6 +70,19 @@ def analyze(
         note("Written:", *(f"  {path}" for path in paths))
     elif not json:
         note("Add --out FOLDER for fifty nodes of each list, every node, pictures and a report.")
+
+
+def _check_report(folder: Path, name: str) -> None:
+    """Refuse to replace the report of another graph."""
+    try:
+        there = read_json((folder / "summary.json").read_bytes()).get("name", name)
+    except (OSError, ValueError, AttributeError):
+        return
+    if there != name:
+        raise InputError(
+            f"{folder} holds the report of {there}; name another folder, or add --force to "
+            "replace it."
+        )
 
 
 @command

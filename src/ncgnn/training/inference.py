@@ -9,7 +9,7 @@ passes on. No other label is read, so that a label of a new node changes no answ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -119,6 +119,8 @@ class Inference:
         self.seen = known & trained.seen[self.old]
         anew = update_old and graph is not trained.graph
         self.answered = np.arange(graph.num_nodes) if anew else np.flatnonzero(~known)
+        self._answer: Outcome | None = None
+        self._lock = Lock()
 
     def facts(self, only: Only) -> Facts:
         """What answers say of the wanted nodes."""
@@ -163,9 +165,15 @@ class Inference:
             return np.flatnonzero((np.append(self.trained.parts, "new") == "test")[self.old])
         raise InputError(f"only must be 'all', 'unlabeled', 'test' or 'new'; got '{only}'.")
 
-    @cached_property
+    @property
     def answer(self) -> Outcome:
-        """The answers for new nodes, or for all; fills in classes and groups of new ones."""
+        """The answers for new nodes, or for all; fills in classes and groups of new ones, once."""
+        with self._lock:  # threads may ask for the same nodes at a time
+            if self._answer is None:
+                self._answer = self._find_answer()
+            return self._answer
+
+    def _find_answer(self) -> Outcome:
         trained, nodes = self.trained, self.answered
         trained.model.check_inductive()
         new = np.flatnonzero(self.old < 0)
