@@ -246,7 +246,7 @@ def test_only_some_nodes(trained, graph, grown, world):
     unlabeled = trained.predict(told, only="unlabeled")
     assert unlabeled["id"].tolist() == told.node_ids[NODES + 10 :].tolist()
     assert unlabeled.table.equals(trained.predict(told, only="new").table.slice(10))
-    with pytest.raises(InputError, match="has no new nodes; give the graph"):
+    with pytest.raises(InputError, match="has no new nodes; give their tables"):
         trained.predict(only="new")
     with pytest.raises(InputError, match="only must be 'all', 'unlabeled', 'test' or 'new'"):
         trained.predict(only="old")
