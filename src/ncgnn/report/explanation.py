@@ -242,6 +242,7 @@ def _facts(explanation: Explanation) -> Table:
         ("Neighbors", f"{explanation.num_neighbors:,}"),
         ("Features that are not 0", f"{explanation.num_features:,}"),
         ("Model", f"{explanation.model} on {explanation.graph}"),
+        ("Weights", "refitted on all labels" if explanation.refitted else "those of the run"),
     ]
     return Table("", (), tuple(rows), left=2)
 
