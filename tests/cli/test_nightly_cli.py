@@ -87,8 +87,9 @@ def test_two_nights(run, tmp_path):
     assert f"From {name} to mine\n" in run("changes", name, "mine").stdout
     rows = json.loads(run("results", "--json").stdout)
     assert (len(rows["rows"]), rows["problems"]) == (2, {})
-    assert {row["options"].split()[0] for row in rows["rows"]} == {
-        f"fingerprint={one.name.split('-')[1]}" for one in (tmp_path / "runs" / name, latest)
+    assert {row["options"] for row in rows["rows"]} == {""}
+    assert {row["content"] for row in rows["rows"]} == {
+        one.name.split("-")[1] for one in (tmp_path / "runs" / name, latest)
     }
 
 
