@@ -105,6 +105,7 @@ def suspects(
 def suspects_table(found: Suspects, most: int = MOST_SHOWN) -> Table:
     """The most suspect labels, for a terminal."""
     said = found.summary()
+    noun = "suspect" if said["suspects"] == 1 else "suspects"
     rows: list[tuple[str, ...]] = []
     for place, row in enumerate(found):
         if place == most:
@@ -112,7 +113,7 @@ def suspects_table(found: Suspects, most: int = MOST_SHOWN) -> Table:
         words = [str(row[name]) for name in ("id", "label", "suggested")]
         rows.append((*words, f"{row['score']:.2f}", row["reason"] or "nothing contradicts it"))
     return ncgnn.report.Table(
-        f"{said['suspects']:,} suspects among {said['judged']:,} labels",
+        f"{said['suspects']:,} {noun} among {said['judged']:,} labels",
         ("id", "label", "suggested", "wrong", "reason"),
         tuple(rows),
         (_about(said),),

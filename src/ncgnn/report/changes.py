@@ -72,7 +72,8 @@ def _column_table(changes: Changes) -> Iterator[Table]:
         *([f"{left:,} more have moved."] if left else []),
     )
     rows = tuple(_column_row(one) for one in shown)
-    yield Table("Drift (what stands out is bold)", head, rows, notes, left=2)
+    said = "what stands out is bold" if changes.notable else "no column stands out"
+    yield Table(f"Drift ({said})", head, rows, notes, left=2)
 
 
 def _column_row(drift: Drift) -> tuple[Marked | str, ...]:
