@@ -126,9 +126,13 @@ def test_from_tables_to_answers_for_new_rows(run, shop: Path) -> None:
     assert done.exit_code == 0, done.output
     assert f"t61: predicted {answers['predicted'][1]} (" in done.output
     assert "text" in done.output
-    assert "Why is t61" in (shop / "why.html").read_text("utf-8")
+    page = (shop / "why.html").read_text("utf-8")
+    assert f"Why was {answers['predicted'][1]} predicted for t61?" in page
     said = json.loads(run("explain", folder, "t3", "--json").stdout)
     assert {one["name"] for one in said["effects"] if one["part"] == "column"} == {"price", "text"}
+    old = run("explain", folder, "t3", "--nodes", "things.csv")
+    assert "It is an old node" in old.stdout
+    assert f"By {ncgnn.training.find_run(folder).name}, with its own weights." in old.stdout
     refused = run("explain", folder, "t61")
     assert refused.exit_code == 2
     assert "has no node t61" in refused.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -58,7 +59,10 @@ def test_two_nights(run, tmp_path):
     name = Path(said["run"]).name
     assert f"runs/latest is {name}" in first.stderr
     again = run(*TRAIN, "--start-from", "latest", "--refit")
-    assert "found finished" in again.stderr
+    assert re.search(r"refitted on all 78 labels, \d+ epochs, found finished;", again.stderr)
+    assert "Written:" not in again.stderr
+    assert f"Found finished:\n  runs/{name}" in again.stderr
+    assert f"Written:\n  runs/{name}" in first.stderr
     assert "no latest run yet" not in again.stderr
     old = pq.read_table("a.parquet")
 
@@ -78,11 +82,14 @@ def test_two_nights(run, tmp_path):
     run("predict", name, "--only", "unlabeled", "--out", "b.parquet")
     assert pq.read_table("b.parquet") == old
     shown = json.loads(run("changes", name, "latest", "--json").stdout)
-    assert shown == {key: value for key, value in kept.items() if key not in ("format", "run")}
+    assert (shown["before"], shown["after"]) == (name, latest.name)
+    assert kept == {**shown, "format": 1, "run": name, "before": "mine", "after": "mine"}
+    assert f"From {name} to mine\n" in run("changes", name, "mine").stdout
     rows = json.loads(run("results", "--json").stdout)
     assert (len(rows["rows"]), rows["problems"]) == (2, {})
-    assert {row["options"].split()[0] for row in rows["rows"]} == {
-        f"fingerprint={one.name.split('-')[1]}" for one in (tmp_path / "runs" / name, latest)
+    assert {row["options"] for row in rows["rows"]} == {""}
+    assert {row["content"] for row in rows["rows"]} == {
+        one.name.split("-")[1] for one in (tmp_path / "runs" / name, latest)
     }
 
 
@@ -97,6 +104,22 @@ def test_scores_are_never_those_of_the_refit(run):
     run("predict", "latest", "--only", "unlabeled", "--out", "refit.csv")
     run("predict", "latest", "--only", "unlabeled", "--out", "plain.csv", "--no-refit")
     assert Path("refit.csv").read_text() != Path("plain.csv").read_text()
+
+
+def test_the_report_is_written_again_after_a_refit(run, monkeypatch):
+    told = []
+
+    def write_report(folder):
+        told.append(ncgnn.training.refit_facts(folder) is not None)
+        return []
+
+    monkeypatch.setattr(ncgnn.report, "write_run_report", write_report)
+    write(0, 90)
+    imports(run)
+    run(*TRAIN, "--refit")
+    assert told == [False, True]
+    run(*TRAIN, "--refit")
+    assert told == [False, True]
 
 
 def test_of_several_runs_the_best_by_validation_is_the_latest(run):
@@ -149,5 +172,7 @@ def test_changes_shows_tables(run):
     imports(run)
     shown = run("changes", "before", "mine").stdout
     assert "From before to mine" in shown
+    assert "nodes that stayed" in shown
+    assert "110 nodes:" not in shown  # the table has it
     for word in ("Drift", "maker", "category", "Neighborhood Confusion", "110"):
         assert word in shown

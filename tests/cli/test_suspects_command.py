@@ -66,12 +66,24 @@ def test_json_holds_rows_and_what_was_found(run, planted):
     assert not result.stderr
 
 
+@pytest.mark.usefixtures("one_thread")
+def test_nothing_found_is_a_sentence_and_no_table(run, tmp_path):
+    graph = ncgnn.generate(200, 1200, classes=2, homophily=1.0, features=8, feature_signal=9.0)
+    ncgnn.save(graph, tmp_path / "clean.npz")
+    result = run("suspects", "clean.npz", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("No label is called a suspect, of 200 that were judged.\n")
+    assert "suggested" not in result.stdout
+    assert "--only all" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--out", "suspects.xlsx"), "the file must end in .csv"),
         (("--out", "nowhere/suspects.csv"), "there is no folder nowhere"),
-        (("--set", "hiden=3"), "hiden"),
+        (("--set", "hiden=3"), "hiden: there is no such option; did you mean hidden?"),
+        (("--set", "epoch=3"), "epoch: there is no such option; did you mean epochs?"),
         (("--model", "nobody"), "nobody"),
         (("--set", "seed=3"), "training.seed is said by an argument"),
         (("--set", "model.name=gcn"), "--models and --set model.name=… contradict"),

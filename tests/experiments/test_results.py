@@ -296,8 +296,8 @@ def test_runs_on_other_contents_of_a_file_do_not_share_a_row():
     rows = results_table([*old, *new, elsewhere])
     shown = [(row.dataset, row.label, list(row.records)) for row in rows]
     assert shown == [
-        ("digits", "gcn graph=aaaa", [0, 1]),
-        ("digits", "gcn graph=bbbb", [2, 3, 4]),
+        ("digits", "gcn content aaaa", [0, 1]),
+        ("digits", "gcn content bbbb", [2, 3, 4]),
         ("other", "gcn", [0]),
     ]
     assert list(rows[0].records.values()) == old
@@ -306,11 +306,36 @@ def test_runs_on_other_contents_of_a_file_do_not_share_a_row():
     assert [list(row.records) for row in results_table([*unknown, *new])] == [[0, 1, 2, 3, 4]]
 
 
+def test_contents_have_a_column_of_their_own_and_hide_nothing():
+    def night(fingerprint, start, seed=0, **options):
+        one = record(seed=seed, **options)
+        one.config["data"]["fingerprint"] = fingerprint * 8
+        one.config["training"]["start_from"] = start and f"sha256:{start * 8}"
+        return replace(one, graph=fingerprint)
+
+    first, second = "1f3a9c2e", "0ea2cd80"
+    nights = [night(first, None), night(second, "abcdef12")]
+    rows = results_table(nights)
+    assert [(row.title, row.content) for row in rows] == [("gcn", second), ("gcn", first)]
+    (table,) = results_tables(rows)
+    assert table.head[:4] == ("dataset", "model", "content", "seeds")
+    assert [row[1:3] for row in table.rows] == [("gcn", second), ("gcn", first)]
+    assert results_columns(rows)["content"].tolist() == [second, first]
+    # On one content there is no such column.
+    (table,) = results_tables(results_table(nights[:1]))
+    assert "content" not in table.head
+    # Where two rows of a content differ in nothing else, the start is told.
+    rows = results_table([*nights, night(second, None)])
+    assert len({row.label for row in rows}) == 3
+    titles = {row.title for row in rows if row.content == second}
+    assert titles == {"gcn start_from=–", "gcn start_from=sha256:abcdef12"}
+
+
 def test_rows_of_different_graphs_are_not_compared():
     mine = [replace(record("a", seed), graph="aaaa") for seed in range(3)]
     others = [replace(record("b", seed), graph="bbbb") for seed in range(3)]
-    first, second = results_table([*mine, *others], against="b graph=bbbb")
-    assert (first.label, second.label) == ("a graph=aaaa", "b graph=bbbb")
+    first, second = results_table([*mine, *others], against="b content bbbb")
+    assert (first.label, second.label) == ("a content aaaa", "b content bbbb")
     assert first.difference is None
     unknown = [replace(one, graph="") for one in others]
     assert results_table([*mine, *unknown], against="b")[0].difference.seeds == 3

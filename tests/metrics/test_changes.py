@@ -41,6 +41,40 @@ def test_rows_edges_labels_and_classes_by_hand():
     assert "1 have another label (x → y 1), 1 have got one, 1 have lost theirs" in said
 
 
+def test_remarks_are_what_tables_do_not_show():
+    one = make(BEFORE, [("a", "b"), ("b", "c"), ("e", "a")], n=[1, 2, 3, 4, 5])
+    two = make(AFTER, [("a", "b"), ("c", "b"), ("f", "a"), ("d", "a")], n=[6, 1, 2, 3, 4])
+    found = ncgnn.compare_graphs(one, two)
+    told = found.remarks()
+    assert told[0] == "2 of the new edges are between old nodes."
+    assert any("have another label" in sentence for sentence in told)
+    assert "Classes that are new: w." in told
+    for words in ("5 nodes:", "4 edges:", "Mean NC", "NC is", "Kinds of nodes", "Drifted"):
+        assert not any(words in sentence for sentence in told)
+
+
+def test_examples_that_are_not_all_end_in_dots():
+    names = "abcdefgh"
+    edges = [("a", "b")]
+    before = make([(name, "xyzw"[i % 4]) for i, name in enumerate(names)], edges)
+    after = make([(name, "xyzw"[(i + 1) % 4]) for i, name in enumerate(names)], edges)
+    (said,) = [one for one in ncgnn.compare_graphs(before, after).sentences() if "label" in one]
+    assert said.count("→") == 3
+    assert ", …), 0 have got one" in said
+
+
+def test_kinds_add_up_with_those_that_are_unknown():
+    one = make(BEFORE, [("a", "b"), ("d", "c"), ("e", "a")])
+    known = [(name, label or "x") for name, label in BEFORE]
+    change = ncgnn.compare_graphs(one, make(known, [("a", "b"), ("d", "c")])).confusion
+    assert change.shares_before["unknown"] == 1 / 5
+    assert change.shares_after["unknown"] == 0
+    for shares in (change.shares_before, change.shares_after):
+        assert sum(shares.values()) == pytest.approx(1)
+    same = ncgnn.compare_graphs(make(known, [("a", "b")]), make(known, [("a", "b")])).confusion
+    assert "unknown" not in same.shares_before
+
+
 def test_the_order_of_rows_changes_nothing():
     rows = [(f"n{i}", "xy"[i % 2]) for i in range(40)]
     edges = [(f"n{i}", f"n{(i * 7 + 3) % 40}") for i in range(40)]

@@ -75,9 +75,9 @@ def read(page):
 def test_the_page_shows_everything_and_needs_nothing_else():
     page = explanation_page(make())
     counts = read(page)
-    assert counts["path"] == 20  # a line per neighbor
-    assert counts["circle"] == 21
-    assert counts["rect"] == 4
+    assert counts["path"] == 19  # a line per neighbor but that of no effect
+    assert counts["circle"] == 20
+    assert page.count('class="scale"') == 4
     assert counts["tr"] >= 25
     assert "src=" not in page
     assert not re.findall(r'(?:href|url)\W*["(]?https?:', page)
@@ -86,7 +86,44 @@ def test_the_page_shows_everything_and_needs_nothing_else():
     assert LONG.replace("&", "&amp;") in page  # in full in the table
     assert "880 more." in page
     assert "speak for mail" in page
-    assert "predicted to be mail?</h1>" in page  # the label may be another
+    assert "Why was mail predicted for " in page  # the label may be another
+
+
+def test_the_question_is_why_it_was_predicted():
+    found = make()
+    page = explanation_page(Explanation(**{**vars(found), "answer": {**ANSWER, "id": "exim"}}))
+    assert "<h1>Why was mail predicted for exim?</h1>" in page
+
+
+def test_bars_of_all_pictures_have_one_scale():
+    page = explanation_page(make())
+    bars = re.findall(r'<i class="(for|against)" style="left: ([\d.]+)%; width: ([\d.]+)%"', page)
+    sizes = [float(width) for _, _, width in bars]
+    unit = 100 / 0.52  # from -0.02 to 0.5
+    assert sizes == pytest.approx([0.5 * unit, 0.02 * unit, 0.1 * unit, 0.08 * unit], abs=0.01)
+    assert [name for name, _, _ in bars] == ["for", "against", "for", "for"]
+    assert float(bars[1][1]) == 0
+    assert page.count("All bars have the same scale.") == 1
+
+
+def test_what_would_read_zero_has_no_bar_but_stays_in_the_table():
+    tiny = Effect("column", "mode", -0.0004, -0.01, 0.93, "mail", 0.93)
+    found = make(1)
+    page = explanation_page(Explanation(**{**vars(found), "effects": (*found.effects, tiny)}))
+    assert page.count('class="scale"') == 4
+    assert "-0.000<" not in page
+    assert "-0.0004" in page
+    assert "(1 here)" in page
+
+
+def test_the_effect_stands_beside_the_name():
+    page = explanation_page(make())
+    heads = re.findall(r"<th[^>]*>(.*?)</th>", page)
+    assert heads[:2] == ["left out", "effect"]
+    row = re.search(r"<tr>(<td>text: server</td>.*?)</tr>", page)
+    cells = re.findall(r"<td( class=\"number\")?>(.*?)</td>", row[1])
+    assert [text for _, text in cells[:2]] == ["text: server", "+0.0800"]
+    assert [bool(number) for number, _ in cells] == [False, True, True, True, False, False, False]
 
 
 def test_pages_without_neighbors_or_effects():
@@ -114,6 +151,7 @@ def test_the_table_for_the_terminal():
     assert shortened.startswith("  ← a package")
     assert shortened.endswith("… (net)")
     assert "0.930" in table.notes[0]
+    assert "labels of training nodes and predictions of all others" in table.notes[1]
 
 
 def test_files(tmp_path):

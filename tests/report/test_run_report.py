@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from test_run_figures import PLAIN, SEPARATED, made_history, made_result
 
-from ncgnn._io import write_text
+from ncgnn._io import sha256_of_file, write_text
 from ncgnn.report import evaluation_tables, write_run_report
 from ncgnn.report.run import RunFacts, run_page
 from ncgnn.training.config import make_config, to_toml
@@ -216,3 +216,14 @@ def test_an_evaluation_in_the_terminal_calls_nodes_what_they_are(test: bool) -> 
     assert ("0.5 to 0.6", "9", "too few") in groups.rows
     assert "high NC holds 0 of 1,800 nodes" in groups.notes[0]
     assert "fewer than 10" in groups.notes[1]
+
+
+def test_a_refit_is_mentioned_if_it_is_of_these_weights(tmp_path: Path) -> None:
+    folder = made_folder(tmp_path)
+    assert "refitted" not in words_of(folder)
+    write_text(folder / "weights.safetensors", "some weights")
+    said = {"nodes": 52305, "epochs": 16, "of": sha256_of_file(folder / "weights.safetensors")}
+    RunFolder(folder / "refit").write_json("refit.json", said)
+    assert "refitted on all 52,305 labels (16 epochs)" in words_of(folder)
+    write_text(folder / "weights.safetensors", "others")
+    assert "refitted" not in words_of(folder)

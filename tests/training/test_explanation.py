@@ -228,6 +228,7 @@ def test_dense_features_and_a_node_alone():
     found = ncgnn.fit(alone, "gcn", hidden=8, epochs=3).explain(7)
     assert [one.part for one in found] == ["features", "feature"]
     assert found.num_neighbors == 0
+    assert "It has no neighbors." in found.sentences()
 
 
 @pytest.mark.parametrize("model", ["gcn", "tuned-sage", "ncsage", "gat"])
@@ -299,7 +300,11 @@ def test_new_nodes(model):
         without = reference_new(trained, built, 91, group)
         assert one.probability == pytest.approx(without[best], abs=1e-9)
     # An old node keeps its answer, whatever came after.
-    assert trained.explain("n7", later).to_json() == trained.explain("n7").to_json()
+    old, before = (trained.explain("n7", *given).to_json() for given in ((later,), ()))
+    assert "It is an old node" in old.pop("notes")[-1]
+    assert not before.pop("notes")
+    assert old == before
+    assert not found.notes
     with pytest.raises(InputError, match="has no node new1"):
         trained.explain("new1")
 
@@ -415,6 +420,7 @@ def test_in_words(explained):
     first, *rest = explained.sentences()
     assert first.startswith(f"n5: predicted {explained.answer['predicted']} (0.")
     assert sum(sentence.startswith("Without its ") for sentence in rest) == 2
+    assert "It has no neighbors." not in rest
     text = repr(explained)
     assert text.startswith("Explanation\n  n5: predicted")
     assert "all neighbors" in text
@@ -465,7 +471,9 @@ def test_the_model_that_answers_is_explained():
     later = grow(graph)
     answers = {row["id"]: row for row in trained.predict(later)}
     for node, given in (("n5", None), ("n7", None), ("new1", later)):
-        assert trained.explain(node, given).answer == answers[node]
+        found = trained.explain(node, given)
+        assert found.answer == answers[node]
+        assert found.refitted == (node != "n7")
     own = trained.explain("n5", refit=False).answer
     assert own == next(row for row in trained.predict(refit=False) if row["id"] == "n5")
     assert own != answers["n5"]

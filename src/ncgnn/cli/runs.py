@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -330,6 +330,7 @@ def explain(
         print_json(found.to_json())
     else:
         print("\n".join(found.sentences()))
+        print(f"By {folder.name}, {_answering_weights(found.refitted, trained)}.")
         print_tables(*ncgnn.report.explanation_tables(found), wide=False)
     if out is not None:
         note("Written:", f"  {out}")
@@ -346,6 +347,15 @@ def _about_age(trained: TrainedModel) -> str | None:
         f"note: {data.dataset} has changed since this run was trained; the answers are of its "
         "content then. 'ncgnn train' makes a new run."
     )
+
+
+def _answering_weights(refitted: bool, trained: TrainedModel) -> str:
+    """Which of a run's weights have answered for a node."""
+    if refitted:
+        return "with weights refitted on all labels"
+    if trained.refitted is not None:
+        return "with its own weights, not the refitted ones, as the node has a label"
+    return "with its own weights"
 
 
 def _load_extended(
@@ -467,20 +477,21 @@ def changes(
     """
     with show_status("comparing"):
         first, second = (_find_graph(name, runs, data_dir) for name in (before, after))
-        found = ncgnn.compare_graphs(first, second)
+        found = ncgnn.compare_graphs(first[0], second[0])
+        found = replace(found, names=(first[1], second[1]))
     if json:
         print_json(found.to_json())
     else:
         print_tables(*ncgnn.report.changes_tables(found), wide=False)
 
 
-def _find_graph(name: str, runs: Path, data_dir: Path | None) -> Graph:
-    """The graph of a run, or one that is named itself."""
+def _find_graph(name: str, runs: Path, data_dir: Path | None) -> tuple[Graph, str]:
+    """The graph of a run, or one that is named itself, and what it is called: the run, or so."""
     folder = ncgnn.training.RunFolder(_folder(name, runs))
     if not folder.is_done():
-        return ncgnn.load(name, data_dir)
+        return ncgnn.load(name, data_dir), name
     folder.check()
-    return ncgnn.training.load_graph(folder, data_dir)
+    return ncgnn.training.load_graph(folder, data_dir), folder.path.name
 
 
 def _load(

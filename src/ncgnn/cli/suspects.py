@@ -67,6 +67,7 @@ def suspects(
     """
     out = None if out is None else free_table(out, force)
     said = read_settings(settings, dataset=graph, name=model, device=device)
+    ncgnn.training.check_options(said, ncgnn.nn.model_name(model))
     # By their full names, so that none is taken for an argument.
     chosen = {".".join(ncgnn.training.find_option(key)): value for key, value in said.items()}
     loaded = ncgnn.load(graph, data_dir)
@@ -90,9 +91,11 @@ def suspects(
     if json:
         print_json({**found.summary(), "path": None if out is None else str(out), "rows": [*found]})
     else:
-        print_tables(suspects_table(found))
-        if not len(found):
-            note("No label stands out; --only all lists them all, the most suspect first.")
+        if len(found):
+            print_tables(suspects_table(found))
+        else:
+            print("\n".join(_nothing_found(found.summary())))
+            note("--only all lists all labels, the most suspect first.")
         if out is not None:
             note(f"Written: {out}")
         elif len(found) > MOST_SHOWN:
@@ -102,6 +105,7 @@ def suspects(
 def suspects_table(found: Suspects, most: int = MOST_SHOWN) -> Table:
     """The most suspect labels, for a terminal."""
     said = found.summary()
+    noun = "suspect" if said["suspects"] == 1 else "suspects"
     rows: list[tuple[str, ...]] = []
     for place, row in enumerate(found):
         if place == most:
@@ -109,7 +113,7 @@ def suspects_table(found: Suspects, most: int = MOST_SHOWN) -> Table:
         words = [str(row[name]) for name in ("id", "label", "suggested")]
         rows.append((*words, f"{row['score']:.2f}", row["reason"] or "nothing contradicts it"))
     return ncgnn.report.Table(
-        f"{said['suspects']:,} suspects among {said['judged']:,} labels",
+        f"{said['suspects']:,} {noun} among {said['judged']:,} labels",
         ("id", "label", "suggested", "wrong", "reason"),
         tuple(rows),
         (_about(said),),
@@ -118,6 +122,11 @@ def suspects_table(found: Suspects, most: int = MOST_SHOWN) -> Table:
         widths={0: 28, 1: 16, 2: 16},
         unbroken=(3,),
     )
+
+
+def _nothing_found(said: dict[str, Any]) -> list[str]:
+    """What is said in place of a table without rows."""
+    return [f"No label is called a suspect, of {said['judged']:,} that were judged.", _about(said)]
 
 
 def _about(said: dict[str, Any]) -> str:

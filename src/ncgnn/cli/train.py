@@ -102,8 +102,9 @@ def train(
         _print_configs(configs, json)
         return
     results = _train_all(configs, runs, data_dir, tensorboard)
+    made = {result.folder for result in results if result.fresh}
     if refit:
-        _refit_all(results, data_dir)
+        made |= _refit_all(results, data_dir)
     latest = max(results, key=lambda run: run.result["scores"]["val"][run.result["metric"]])
     moved = ncgnn.training.point_latest(latest.folder)
     if json:
@@ -119,7 +120,9 @@ def train(
         # A file may set other learning rates.
         if not config and (remark := about_parameters(configs, chosen)) is not None:
             note(remark)
-    note("Written:", *(f"  {result.folder}" for result in results))
+    for head, is_made in (("Written:", True), ("Found finished:", False)):
+        listed = [f"  {one.folder}" for one in results if (one.folder in made) == is_made]
+        note(*([head, *listed] if listed else []))
     if moved:
         why = ", the best of these by validation" if len(results) > 1 else ""
         note(f"{runs / ncgnn.training.LATEST} is {latest.folder.name}{why}")
@@ -224,12 +227,15 @@ def _write_beside(run: RunFolder, changes: dict[str, Any] | None) -> None:
         run.write_json(CHANGES, changes)
 
 
-def _refit_all(results: list[RunResult], data_dir: Path | None) -> None:
-    """Train every run once more on all labels."""
+def _refit_all(results: list[RunResult], data_dir: Path | None) -> set[Path]:
+    """Train every run once more on all labels; returns those that were not finished before."""
     from ncgnn.cli.progress import stop_requests
 
+    made = set[Path]()
     with stop_requests() as stop:
         for result in results:
+            run = ncgnn.training.RunFolder(result.folder)
+            before = ncgnn.training.refit_facts(run)
             end = result.result["best_epoch"] + 1
             with show_status(f"{result.folder.name}: training on all labels") as status:
                 on_epoch = _shows_epochs(status, result.folder.name, end)
@@ -240,11 +246,17 @@ def _refit_all(results: list[RunResult], data_dir: Path | None) -> None:
                 except KeyboardInterrupt:
                     note(f"interrupted; the same command continues {result.folder}")
                     raise typer.Exit(130) from None
+            is_new = ncgnn.training.refit_facts(run) != before
+            if is_new:
+                made.add(result.folder)
+                ncgnn.report.write_run_report(run)  # says so
             if (done := trained.refitted) is not None:
+                how = f"{done.seconds:.0f} s" if is_new else "found finished"
                 note(
-                    f"refitted on all {len(done.split.train):,} labels, {end} epochs, "
-                    f"{done.seconds:.0f} s; scores are those of the run before"
+                    f"refitted on all {len(done.split.train):,} labels, {end} epochs, {how}; "
+                    "scores are those of the run before"
                 )
+    return made
 
 
 def _shows_epochs(status: Status, name: str, end: int) -> Callable[[dict[str, Any]], None]:

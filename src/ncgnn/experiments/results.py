@@ -285,6 +285,8 @@ class Row:
         options: Those that distinguish the row from others of this model on this dataset.
         records: The runs, by seed.
         difference: To the row it was compared with.
+        content: The first digits of the hash of what the dataset held, ``unknown`` where that is
+            not known, and nothing where all runs on the dataset are of one content.
     """
 
     dataset: str
@@ -293,11 +295,17 @@ class Row:
     options: str
     records: dict[int, Record]
     difference: Difference | None = None
+    content: str = ""
+
+    @property
+    def title(self) -> str:
+        """The model with its options."""
+        return f"{self.model} {self.options}".strip()
 
     @property
     def label(self) -> str:
-        """The model with its options."""
-        return f"{self.model} {self.options}".strip()
+        """The model with its options and, where a dataset has held several, the content."""
+        return f"{self.title} content {self.content}" if self.content else self.title
 
     @property
     def metric(self) -> str:
@@ -370,48 +378,59 @@ def results_table(records: Iterable[Record], against: str | None = None) -> list
         Rows by dataset, split family, model and options. Split families are never put together.
     """
     known = list(records)
-    graphs: dict[str, set[str]] = defaultdict(set)
+    contents: dict[str, set[str]] = defaultdict(set)
     for record in known:
-        graphs[record.config["data"]["dataset"]] |= {record.graph} - {""}
+        contents[record.config["data"]["dataset"]] |= {_content(record)} - {""}
     # A file may have changed between runs.
-    mixed = {dataset for dataset, found in graphs.items() if len(found) > 1}
+    mixed = {dataset for dataset, found in contents.items() if len(found) > 1}
     groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in known:
         options = {k: v for k, v in flatten(record.config).items() if k != "training.seed"}
-        graph = record.graph if record.config["data"]["dataset"] in mixed else ""
-        groups[json.dumps(options, sort_keys=True), graph].append(record)
+        content = _content(record) if record.config["data"]["dataset"] in mixed else ""
+        groups[json.dumps(options, sort_keys=True), content].append(record)
     families: dict[tuple[str, str, str], list[list[Record]]] = defaultdict(list)
     for group in groups.values():
         data, model = group[0].config["data"], group[0].config["model"]
         families[data["dataset"], data["split"], model["name"]].append(group)
     rows = [
-        Row(*place, _options(group[0], siblings, place[0] in mixed), _by_seed(group))
+        Row(
+            *place,
+            _options(group[0], siblings),
+            _by_seed(group),
+            content=(_content(group[0]) or "unknown") if place[0] in mixed else "",
+        )
         for place, siblings in sorted(families.items())
         for group in siblings
     ]
-    rows.sort(key=lambda row: (row.dataset, row.split, row.model, row.options))
+    rows.sort(key=lambda row: (row.dataset, row.split, row.model, row.options, row.content))
     return rows if against is None else _compare(rows, against)
 
 
-def _options(record: Record, siblings: Sequence[Sequence[Record]], is_mixed: bool) -> str:
+def _content(record: Record) -> str:
+    """The first digits of the hash of what a dataset held; "" if unknown."""
+    return (record.config["data"].get("fingerprint") or record.graph)[:8]
+
+
+def _options(record: Record, siblings: Sequence[Sequence[Record]]) -> str:
     """The options in which a row differs from most runs of this model on this dataset.
 
-    Where no value of an option is commoner than all others, every row has its own; and so it is
-    with the graph where a dataset was several; a dataset folder says which itself.
+    Where no value of an option is commoner than all others, every row has its own. The content of a
+    dataset is none of them; and from which run one started, every night from another one, is told
+    where runs on the same content differ in it.
     """
-    own = flatten(record.config)
+    own, content = flatten(record.config), _content(record)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     configs = [flatten(group[0].config) for group in siblings]
     for name in dict.fromkeys(name for config in configs for name in config):
         for config, group in zip(configs, siblings, strict=True):
-            counts[name][json.dumps(config.get(name))] += len(group)
+            if name != "training.start_from" or _content(group[0]) == content:
+                counts[name][json.dumps(config.get(name))] += len(group)
     shown = [
         f"{name.partition('.')[2]}={format_value(own.get(name))}"
         for name, found in sorted(counts.items())
-        if name != "training.seed" and json.dumps(own.get(name)) != _commonest(found)
+        if name not in ("training.seed", "data.fingerprint")
+        and json.dumps(own.get(name)) != _commonest(found)
     ]
-    if is_mixed and not own.get("data.fingerprint"):
-        shown.append(f"graph={record.graph or 'unknown'}")
     return " ".join(shown)
 
 

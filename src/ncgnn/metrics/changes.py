@@ -64,7 +64,8 @@ class ConfusionChange:
         distance: The largest difference of the two distribution functions (Kolmogorov, Smirnov).
         chance: What chance makes of the distance at most, at 99 %.
         kept: Mean change of nodes that stayed.
-        shares_before: Share of the nodes of each kind before.
+        shares_before: Share of the nodes of each kind before; ``unknown`` are those that have none
+            for want of labels, where there are some.
         shares_after: The same after.
         moved: Nodes that stayed, by kind before and after, where the two differ.
     """
@@ -168,12 +169,21 @@ class Changes:
 
     def sentences(self) -> list[str]:
         """What a person should know, one fact each; what chance explains is not mentioned."""
-        return [*self._counts(), *self._labels(), *self._drifts()]
+        told = (self._counts(), self._labels(), self._drifts(), self._confusion(), self._moved())
+        return [*self._matching(), *(sentence for part in told for sentence in part)]
+
+    def remarks(self) -> list[str]:
+        """Those facts that counts, shares and drifts, shown as tables, do not tell."""
+        among = self.edges_among_kept
+        said = [f"{among:,} of the new edges are between old nodes."] if among else []
+        return [*self._matching(), *said, *self._labels(), *self._moved()]
+
+    def _matching(self) -> Iterator[str]:
+        if not self.by_id:
+            yield "Nodes have no ids; they are matched by their numbers."
 
     def _counts(self) -> Iterator[str]:
         nodes, edges = self.nodes, self.edges
-        if not self.by_id:
-            yield "Nodes have no ids; they are matched by their numbers."
         if not (nodes.added or nodes.removed or edges.added or edges.removed):
             yield f"The same {nodes.after:,} nodes and {edges.after:,} edges."
             return
@@ -185,6 +195,7 @@ class Changes:
         changed, added, removed = (self.labels[k] for k in ("changed", "added", "removed"))
         if changed or added or removed:
             top = [f"{a} → {b} {n:,}" for (a, b), n in [*self.relabeled.items()][:3]]
+            top += ["…"] if len(self.relabeled) > len(top) else []
             listed = f" ({', '.join(top)})" if top else ""
             yield (
                 f"Of {self.nodes.kept:,} nodes that stayed, {changed:,} have another label"
@@ -206,10 +217,11 @@ class Changes:
             yield f"Drifted: {_list([one.sentence() for one in self.notable])}."
         elif self.columns:
             yield "No column has drifted notably."
+
+    def _confusion(self) -> Iterator[str]:
         change = self.confusion
         if change is None:
             return
-        moved = sum(change.moved.values())
         if change.is_notable:
             yield (
                 f"NC is distributed otherwise (distance {change.distance:.2f}): its mean was "
@@ -224,11 +236,13 @@ class Changes:
         ]
         if shares:
             yield f"Kinds of nodes: {', '.join(shares)}."
-        if moved:
-            (was, now), count = next(iter(change.moved.items()))
+
+    def _moved(self) -> Iterator[str]:
+        if self.confusion is not None and (moved := self.confusion.moved):
+            (was, now), count = next(iter(moved.items()))
             yield (
-                f"{moved:,} of {self.nodes.kept:,} nodes that stayed are of another kind, "
-                f"most of them {was} → {now} ({count:,})."
+                f"{sum(moved.values()):,} of {self.nodes.kept:,} nodes that stayed are of another "
+                f"kind, most of them {was} → {now} ({count:,})."
             )
 
     def _differ(self, before: float, after: float) -> bool:
@@ -384,7 +398,10 @@ def _compare_confusion(
     was, now = kinds[0][place[stayed]], kinds[1][stayed]
     other = (was != now) & (was != "") & (now != "")
     moved = Counter(zip(was[other].tolist(), now[other].tolist(), strict=True))
-    shares = [{kind: float((one == kind).mean()) for kind in KINDS} for one in kinds]
+    listed = {kind: kind for kind in KINDS} | (
+        {"unknown": ""} if any((one == "").any() for one in kinds) else {}
+    )
+    shares = [{name: float((one == kind).mean()) for name, kind in listed.items()} for one in kinds]
     distance, chance = _distance(first[~np.isnan(first)], second[~np.isnan(second)])
     change = second[stayed] - first[place[stayed]]
     return ConfusionChange(

@@ -16,7 +16,7 @@ MOST_ROWS = 15
 
 
 def changes_tables(changes: Changes) -> list[Table]:
-    """Counts, classes, columns and NC; the sentences stand below the first table."""
+    """Counts, classes, columns and NC; what no table tells stands below the first one."""
     return [_count_table(changes), *_class_table(changes), *_column_table(changes), *_nc(changes)]
 
 
@@ -27,7 +27,7 @@ def _count_table(changes: Changes) -> Table:
         _count_row("features", changes.features),
     )
     title = f"From {changes.names[0]} to {changes.names[1]}"
-    return Table(title, ("", "before", "after", "new", "gone"), rows, tuple(changes.sentences()))
+    return Table(title, ("", "before", "after", "new", "gone"), rows, tuple(changes.remarks()))
 
 
 def _count_row(name: str, counts: Counts) -> tuple[str, ...]:
@@ -72,7 +72,8 @@ def _column_table(changes: Changes) -> Iterator[Table]:
         *([f"{left:,} more have moved."] if left else []),
     )
     rows = tuple(_column_row(one) for one in shown)
-    yield Table("Drift (what stands out is bold)", head, rows, notes, left=2)
+    said = "what stands out is bold" if changes.notable else "no column stands out"
+    yield Table(f"Drift ({said})", head, rows, notes, left=2)
 
 
 def _column_row(drift: Drift) -> tuple[Marked | str, ...]:
@@ -88,7 +89,11 @@ def _nc(changes: Changes) -> Iterator[Table]:
         return
     rows = [("mean NC", f"{change.before:.4f}", f"{change.after:.4f}")]
     rows += [
-        (f"{kind} nodes", f"{share:.2%}", f"{change.shares_after[kind]:.2%}")
+        (
+            f"{kind} nodes" if kind != "unknown" else "of unknown kind",
+            f"{share:.2%}",
+            f"{change.shares_after[kind]:.2%}",
+        )
         for kind, share in change.shares_before.items()
     ]
     notes = (

@@ -32,6 +32,10 @@ HEADINGS = {
     "feature": "features",
 }
 ARROWS = {"in": "←", "out": "→", "both": "↔"}
+ABOUT_ARROWS = "→ the node points to it, ← it points to the node."
+ABOUT_CLASSES = "Classes of neighbors are labels of training nodes and predictions of all others."
+#: A smaller effect reads 0.000 and has no bar.
+LEAST_BAR = 0.0005
 
 
 def write_explanation(explanation: Explanation, path: Path | str) -> Path:
@@ -74,9 +78,11 @@ def explanation_tables(explanation: Explanation) -> list[Table]:
         f"Effect: what it adds to the probability of {predicted}, which is "
         f"{explanation.answer['probability']:.3f}."
     ]
+    if any(one.neighbor_class for one in explanation.effects):
+        notes.append(ABOUT_CLASSES)
     if any(one.edge for one in explanation.effects):
-        notes.append("→ the node points to it, ← it points to the node.")
-    table = Table("", head, tuple(rows), tuple(notes), compact=True, widths={0: 64})
+        notes.append(ABOUT_ARROWS)
+    table = Table("", head, tuple(rows), tuple(notes), text=(4,), compact=True, widths={0: 64})
     return [table] if rows else []
 
 
@@ -130,10 +136,15 @@ def explanation_page(explanation: Explanation) -> str:
     neighbors = explanation.of("neighbor")
     colors = _class_colors(neighbors, str(answer["predicted"]))
     bars = _bars(explanation, neighbors, colors)
+    pictures = {
+        "All at once": _bars(explanation, explanation.of("neighbors", "features")),
+        "Columns": _bars(explanation, explanation.of("column")),
+        "Features": _bars(explanation, explanation.of("feature")),
+    }
     first, *rest = explanation.sentences()
     return render(
         "explanation.html",
-        title=f"Why is {answer['id']} predicted to be {answer['predicted']}?",
+        title=f"Why was {answer['predicted']} predicted for {answer['id']}?",
         sentences=[first, " ".join(rest)],
         answer=answer,
         facts=_facts(explanation),
@@ -142,20 +153,38 @@ def explanation_page(explanation: Explanation) -> str:
         colors=colors,
         center=shorten(str(answer["id"]), 22),
         center_color=colors.get(str(answer["predicted"]), OTHER_CLASS),
-        pictures=[
-            (name, _bars(explanation, found, {}))
-            for name, found in (
-                ("All at once", explanation.of("neighbors", "features")),
-                ("Columns", explanation.of("column")),
-                ("Features", explanation.of("feature")),
-            )
-            if found
-        ],
+        pictures={name: found for name, found in pictures.items() if found},
+        scale=Scale.of([one for found in pictures.values() for one in found]),
         effects=_effect_table(explanation),
         other=OTHER_CLASS,
         others=any(one.color == OTHER_CLASS for one in bars),
-        arrows=any(one.arrow for one in bars),
+        about_classes=ABOUT_CLASSES,
+        about_arrows=ABOUT_ARROWS if any(one.arrow for one in bars) else "",
+        unseen=sum(abs(one.effect) < LEAST_BAR for one in explanation.effects),
     )
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where effects lie in pictures that share one scale, in percent of their width.
+
+    Attributes:
+        low: The effect at the left end, 0 or below.
+        high: The effect at the right end, 0 or above.
+    """
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, bars: Sequence[Bar]) -> Scale:
+        """The scale on which all bars fit."""
+        effects = [0.0, *(one.effect for one in bars)]
+        return cls(min(effects), max(effects))
+
+    def place(self, effect: float) -> float:
+        """Where an effect is."""
+        return 100 * (effect - self.low) / ((self.high - self.low) or 1.0)
 
 
 def _class_colors(neighbors: Sequence[Effect], predicted: str) -> dict[str, str]:
@@ -169,10 +198,14 @@ def _class_colors(neighbors: Sequence[Effect], predicted: str) -> dict[str, str]
     return dict(zip(names, CLASS_COLORS, strict=False))
 
 
-def _bars(explanation: Explanation, effects: Sequence[Effect], colors: dict[str, str]) -> list[Bar]:
-    largest = max((abs(one.effect) for one in effects), default=0.0)
+def _bars(
+    explanation: Explanation, effects: Sequence[Effect], colors: dict[str, str] | None = None
+) -> list[Bar]:
+    """What a picture shows of effects; nothing of those that would read 0.000."""
+    shown = [one for one in effects if abs(one.effect) >= LEAST_BAR]
+    largest = max((abs(one.effect) for one in shown), default=0.0)
     bars: list[Bar] = []
-    for one in effects:
+    for one in shown:
         full = str(one.name) if one.name is not None else describe_part(one)
         other = one.predicted != explanation.answer["predicted"]
         outcome = f"{one.predicted} ({one.predicted_probability:.2f})"
@@ -184,7 +217,7 @@ def _bars(explanation: Explanation, effects: Sequence[Effect], colors: dict[str,
                 f"{one.effect:+.3f}",
                 abs(one.effect) / largest if largest else 0.0,
                 outcome if other else "",
-                colors.get(one.neighbor_class or "", OTHER_CLASS),
+                (colors or {}).get(one.neighbor_class or "", OTHER_CLASS),
                 one.neighbor_class or "",
                 ARROWS.get(one.edge or "", ""),
             )
@@ -209,6 +242,7 @@ def _facts(explanation: Explanation) -> Table:
         ("Neighbors", f"{explanation.num_neighbors:,}"),
         ("Features that are not 0", f"{explanation.num_features:,}"),
         ("Model", f"{explanation.model} on {explanation.graph}"),
+        ("Weights", "refitted on all labels" if explanation.refitted else "those of the run"),
     ]
     return Table("", (), tuple(rows), left=2)
 
@@ -217,18 +251,16 @@ def _effect_table(explanation: Explanation) -> Table:
     """All effects, to be searched and sorted."""
     rows = [
         (
-            one.part,
             describe_part(one) if one.name is None else str(one.name),
-            one.neighbor_class or "",
-            one.predicted,
-            f"{one.predicted_probability:.4f}",
-            f"{one.probability:.4f}",
-            f"{one.log_odds:+.3f}",
             f"{one.effect:+.4f}",
+            f"{one.log_odds:+.3f}",
+            f"{one.probability:.4f}",
+            f"{one.predicted} ({one.predicted_probability:.4f})",
+            one.part,
+            one.neighbor_class or "",
         )
         for one in explanation.effects
     ]
     predicted = explanation.answer["predicted"]
-    head = ("part", "left out", "class", "predicted without", "probability")
-    head = (*head, f"{predicted} without", "log-odds", "effect")
-    return Table("", head, tuple(rows), left=4, searchable=True)
+    head = ("left out", "effect", "log-odds", f"{predicted} without", "predicted without")
+    return Table("", (*head, "part", "class"), tuple(rows), text=(4, 5, 6), searchable=True)

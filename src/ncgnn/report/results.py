@@ -57,6 +57,7 @@ def results_tables(rows: Sequence[Row]) -> list[Table]:
 
 def _family_table(split: str, rows: Sequence[Row]) -> Table:
     compared = any(row.difference for row in rows)
+    several = any(row.content for row in rows)
     others = [name for name in METRICS[1:] if name in {row.metric for row in rows}]
     scores = {
         "validation accuracy": ("val", "accuracy"),
@@ -73,7 +74,8 @@ def _family_table(split: str, rows: Sequence[Row]) -> Table:
         before, majority = row.dataset, row.mean_of("majority_baseline")
         cells = (
             called[row.dataset],
-            row.label,
+            row.title,
+            *([row.content] if several else []),
             f"{len(row.records)}{'‡' if len(row.codes) > 1 else ''}",
             *(percent(row.spread(part, score)) for part, score in scores.values()),
             "" if majority is None else percent(majority.mean),
@@ -85,6 +87,8 @@ def _family_table(split: str, rows: Sequence[Row]) -> Table:
         "Mean ± sample standard deviation over seeds, in percent. A model is named with the "
         "options in which it differs from most of its runs on that dataset."
     ]
+    if several:
+        notes.append("Content: the first digits of the hash of what the dataset held then.")
     if others:
         notes.append("Selected by: the validation score that is highest in a run's best epoch.")
     if any(len(row.codes) > 1 for row in rows):
@@ -96,10 +100,20 @@ def _family_table(split: str, rows: Sequence[Row]) -> Table:
             "initial weights vary; none where too little is known of the splits. Without any "
             "difference, one such test in twenty has p < 0.05."
         )
-    head = ("dataset", "model", "seeds", *scores, "majority class", "seconds")
+    head = (
+        "dataset",
+        "model",
+        *(["content"] if several else []),
+        "seeds",
+        *scores,
+        "majority class",
+        "seconds",
+    )
     head += ("selected by",) if others else ()
     head += ("difference",) if compared else ()
-    return Table(f"Finished runs, {split} split", head, tuple(lines), tuple(notes), left=2)
+    return Table(
+        f"Finished runs, {split} split", head, tuple(lines), tuple(notes), left=2 + several
+    )
 
 
 def _difference(row: Row) -> str:
@@ -125,6 +139,7 @@ def _facts(row: Row) -> dict[str, Any]:
         "split": row.split,
         "model": row.model,
         "options": row.options,
+        "content": row.content,
         "metric": row.metric,
         "seeds": " ".join(str(seed) for seed in row.records),
         "n": len(row.records),

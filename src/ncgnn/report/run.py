@@ -43,6 +43,7 @@ from ncgnn.training import (
     about_small_groups,
     measure_name,
     read_config_file,
+    refit_facts,
 )
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class RunFacts:
     history: Sequence[Record]
     result: Record
     timing: Record
+    refit: Record | None
 
     @classmethod
     def read(cls, folder: RunFolder) -> RunFacts:
@@ -101,6 +103,7 @@ class RunFacts:
             folder.history(),
             folder.read_json(RESULT),
             folder.read_json(TIMING),
+            refit_facts(folder),
         )
 
 
@@ -111,6 +114,7 @@ def run_page(run: RunFacts, pictures: Mapping[str, bytes]) -> str:
         "run.html",
         title=f"{result['model']} on {result['graph']}",
         headline=_headline(result),
+        refit=_about_refit(run.refit),
         selected_by=f"validation {SCORE_NAMES[result['metric']]}",
         about=_about(run),
         scores=_score_table(run),
@@ -136,6 +140,17 @@ def _headline(result: Record) -> str:
     if baseline is not None:
         end = f"always answering the majority class: {percent(baseline)} %"
     return f"{PARTS[part].capitalize()} {text}; {end}."
+
+
+def _about_refit(refit: Record | None) -> str:
+    """A sentence about the weights that have learned from all labels; empty if there are none."""
+    if refit is None:
+        return ""
+    return (
+        f"The model was then refitted on all {refit['nodes']:,} labels ({refit['epochs']} epochs), "
+        "to answer for nodes without a label; the scores here are those of the run before, whose "
+        "test nodes it had not seen."
+    )
 
 
 def _evaluated(result: Record) -> str:

@@ -50,6 +50,7 @@ class Table:
         rows: Cells. An empty row draws a line, a single cell is a heading of the rows below it.
         notes: Sentences below it.
         left: Number of columns that are aligned to the left; the others hold numbers.
+        text: Columns of text to the right of numbers.
         compact: In the terminal, without a frame.
         unbroken: In the terminal, columns that are never wrapped.
         widths: In the terminal, the most letters of a column.
@@ -61,6 +62,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     left: int = 1
+    text: tuple[int, ...] = ()
     compact: bool = False
     unbroken: tuple[int, ...] = ()
     widths: Mapping[int, int] = field(default_factory=dict[int, int])
@@ -71,6 +73,10 @@ class Table:
         """Number of columns."""
         return max([len(self.head), *(len(row) for row in self.rows)])
 
+    def is_text(self, place: int) -> bool:
+        """Whether a column is aligned to the left."""
+        return place < self.left or place in self.text
+
     def __rich__(self) -> Group:
         """For the terminal; the best is bold, the second best underlined."""
         table = RichTable(show_header=bool(self.head))
@@ -79,7 +85,7 @@ class Table:
         for place, name in enumerate(self.head or [""] * self.columns):
             table.add_column(
                 escape(name),
-                justify="left" if place < self.left else "right",
+                justify="left" if self.is_text(place) else "right",
                 no_wrap=place in self.unbroken,
                 max_width=self.widths.get(place),
                 overflow="fold",
@@ -99,7 +105,7 @@ class Table:
 
     def markdown(self) -> str:
         """For a document; the best is bold, the second best italic."""
-        align = ["---"] * self.left + ["---:"] * (self.columns - self.left)
+        align = ["---" if self.is_text(place) else "---:" for place in range(self.columns)]
         styles = {"": "{}", "best": "**{}**", "second": "*{}*"}
         lines = [_line([_markdown(name) for name in self.head or [""] * self.columns])]
         lines.append(_line(align))
@@ -115,7 +121,7 @@ class Table:
     def latex(self) -> str:
         r"""For a paper, with ``booktabs``; the best is bold, the second best underlined."""
         styles = {"": "%s", "best": r"\textbf{%s}", "second": r"\underline{%s}"}
-        columns = "l" * self.left + "r" * (self.columns - self.left)
+        columns = "".join("l" if self.is_text(place) else "r" for place in range(self.columns))
         lines = [
             r"% \usepackage{booktabs}",
             r"\begin{table}",

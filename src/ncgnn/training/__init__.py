@@ -8,6 +8,7 @@ from ncgnn.training.config import (
     ModelConfig,
     RunConfig,
     TrainingConfig,
+    check_options,
     config_sha256,
     edges_of_tables,
     find_option,
@@ -64,6 +65,7 @@ from ncgnn.training.loading import (
     new_trainer,
 )
 from ncgnn.training.node_table import NodeTable, table_format
+from ncgnn.training.refit import refit_facts
 from ncgnn.training.run import (
     RunResult,
     check_same_config,
@@ -116,6 +118,7 @@ __all__ = [
     "TrainingConfig",
     "TrainingError",
     "about_small_groups",
+    "check_options",
     "check_same_config",
     "check_same_graph",
     "code_versions",
@@ -145,6 +148,7 @@ __all__ = [
     "read_config_file",
     "read_setting",
     "read_toml",
+    "refit_facts",
     "refit_run",
     "run_folders",
     "score",

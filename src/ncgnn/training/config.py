@@ -45,7 +45,7 @@ from ncgnn.options import AddedLater, Options, later_defaults
 from ncgnn.training.evaluation import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ncgnn.data import Split
     from ncgnn.graph import Graph
@@ -258,7 +258,7 @@ def make_config(
     said |= {find_option(key): value for key, value in (settings or {}).items()}
     name = said.get(("model", "name"), given.get("model", {}).get("name", "ncgcn"))
     name = model_name(str(name))
-    _check_options([key for key in settings or {} if "." not in key], name, where)
+    check_options(settings or {}, name, where)
     if model_name(str(given.get("model", {}).get("name", name))) != name:
         # Options of the model that the file is for mean nothing to another one.
         if len(given["model"]) > 1:
@@ -350,12 +350,17 @@ def _merge(base: Tree, over: Tree) -> Tree:
     return result
 
 
-def _check_options(keys: list[str], model: str, where: str) -> None:
-    """Refuse an option that no section has; ``keys`` do not say which one they mean."""
-    if not keys:
+def check_options(keys: Iterable[str], model: str, where: str = "configuration") -> None:
+    """Refuse an option that no section has, among the ``keys`` that do not say which one they mean.
+
+    Raises:
+        InputError: It names the option that is probably meant, of any section.
+    """
+    unsaid = [key for key in keys if "." not in key]
+    if not unsaid:
         return
     known = ["name", *model_class(model).Options.model_fields]
-    for key in keys:
+    for key in unsaid:
         if find_option(key)[0] == "model" and key not in known:
             everything = [*known[1:], *TrainingConfig.model_fields, *DataConfig.model_fields]
             raise InputError(f"{where}, {model}: {describe_unknown_option(key, everything)}")
@@ -424,7 +429,7 @@ def read_config_file(path: Path | str) -> ConfigFile:
         else:
             section = tree.get("model")
             model = section.get("name", "ncgcn") if isinstance(section, dict) else "ncgcn"
-            _check_options([key], str(model), str(path))
+            check_options([key], str(model), str(path))
             home = find_option(key)[0]
             raise InputError(f"{path}: {key} belongs under a section, [{home}].")
     return ConfigFile(path.absolute(), tree)

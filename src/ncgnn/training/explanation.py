@@ -94,6 +94,7 @@ class Explanation:
         notes: What else there is to know.
         model: The model's name.
         graph: The graph's name.
+        refitted: Whether the weights that answer were trained on all labels.
     """
 
     answer: dict[str, Any]
@@ -104,6 +105,7 @@ class Explanation:
     notes: tuple[str, ...]
     model: str
     graph: str
+    refitted: bool = False
 
     def of(self, *parts: Part) -> list[Effect]:
         """The effects of some kinds of parts, the strongest first."""
@@ -147,6 +149,7 @@ class Explanation:
             "format": FORMAT,
             "model": self.model,
             "graph": self.graph,
+            "refitted": self.refitted,
             "answer": self.answer,
             "effects": [asdict(one) for one in self.effects],
             "num_neighbors": self.num_neighbors,
@@ -166,6 +169,8 @@ class Explanation:
             known = "the label it was trained with" if answer["seen"] else "its label"
             said[0] += f"; {known} is {answer['label']}"
         said[0] += "."
+        if not self.num_neighbors:
+            said.append("It has no neighbors.")
         for one in self.of("neighbors", "features"):
             what = "neighbors" if one.part == "neighbors" else "own features"
             still = "still " if one.predicted == answer["predicted"] else ""
@@ -207,7 +212,13 @@ def explain(
     """What :meth:`TrainedModel.explain` gives."""
     most = whole_number(neighbors, "neighbors"), whole_number(features, "features")
     inference, place = locate(trained, node, graph)
-    return _Trial(trained, inference, place).explain(*most)
+    trial = _Trial(trained, inference, place)
+    if graph is not None and inference.graph is not graph:
+        trial.notes.append(
+            "It is an old node, which the graph of training has already: it keeps its answer, and "
+            "is explained there."
+        )
+    return trial.explain(*most)
 
 
 def locate(trained: TrainedModel, node: Any, graph: Graph | None) -> tuple[Inference, int]:
@@ -270,6 +281,7 @@ class _Trial:
             tuple(self.notes),
             self.trained.config.model.name,
             self.graph.name,
+            refitted=not len(self.trained.split.val),
         )
 
     def _neighbors(self) -> NDArray[np.int64]:

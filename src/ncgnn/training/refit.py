@@ -265,6 +265,15 @@ def write_refit(folder: RunFolder, result: TrainedModel) -> None:
     (place / CHECKPOINT).unlink(missing_ok=True)
 
 
+def refit_facts(folder: RunFolder) -> dict[str, Any] | None:
+    """What is written of a run's refit; None if there is none, or one of other weights."""
+    place = RunFolder(folder / REFIT)
+    if not (place / REFITTED).is_file():
+        return None
+    said = place.read_json(REFITTED)
+    return said if said.get("of") == _of(folder) else None
+
+
 def read_refit(folder: RunFolder, trained: TrainedModel) -> TrainedModel | None:
     """The refitted model of a run; None if there is none.
 
