@@ -93,3 +93,22 @@ def test_numbers_that_are_missing_for_the_first_time_are_counted():
     grown = graph.extend({"id": ["d", "e"], "n": [None, 3.0], "m": [None, 2.0]})
     assert {name: one.rows for name, one in grown.source.report.unseen.items()} == {"n": 1}
     assert any("1 rows have values of n" in one for one in grown.source.report.sentences())
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_tables_without_rows_add_nothing(as_text, tmp_path):
+    graph = read_tables(
+        NODES, links("ab", "bc", k=["x", "y"]), kind="k", kinds={"x": 2.0, "y": 1.0}
+    )
+    nobody, nothing = {"id": [], "n": []}, links([], [], k=[])
+    if as_text:
+        for name, head in (("nodes", "id,n"), ("edges", "source,target,k")):
+            (tmp_path / f"{name}.csv").write_text(f"{head}\n")
+        nobody, nothing = tmp_path / "nodes.csv", tmp_path / "edges.csv"
+    assert graph.extend(nobody, nothing).num_nodes == 3
+    grown = graph.extend(MORE, nothing)
+    assert (grown.num_nodes, grown.num_entries) == (4, graph.num_entries)
+    alone = read_tables(NODES, nothing, source="source", target="target")
+    assert (alone.num_nodes, alone.num_entries) == (3, 0)
+    with pytest.raises(InputError, match="no rows; give a table with at least one"):
+        read_tables(nobody, nothing)

@@ -73,6 +73,8 @@ def read_ids(table: SourceTable, column: str, option: str, texts: bool | None = 
     import pyarrow as pa
 
     values = table.column(column, option)
+    if not len(values):  # of no type that says anything
+        return values.cast(pa.int64() if texts is False else pa.string())
     if values.null_count:
         row = int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))
         raise InputError(f"{table.at(row, column)}: there is no id; fill it in, or remove the row.")

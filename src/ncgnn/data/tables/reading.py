@@ -96,10 +96,7 @@ def read_table(source: Any, what: str, *, encoding: str = "utf-8") -> SourceTabl
     else:
         found = SourceTable(_table_of(source, what), f"the {what}")
     _check_columns(found)
-    found = replace(found, table=_plain_texts(found.table))
-    if not len(found):
-        raise InputError(f"{found.where} has no rows; give a table with at least one.")
-    return found
+    return replace(found, table=_plain_texts(found.table))
 
 
 def _read_named(source: str | Path, what: str, encoding: str) -> SourceTable:

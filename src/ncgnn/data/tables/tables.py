@@ -326,6 +326,8 @@ def read_tables(
         (('x', 'y'), [0, 1, -1])
     """
     table = read_table(nodes, "nodes", encoding=encoding)
+    if not len(table):
+        raise InputError(f"{table.where}: it has no rows; give a table with at least one.")
     links = None if edges is None else read_table(edges, "edges", encoding=encoding)
     node_options = {"id": id, "label": label, "split": split, "time": time}
     edge_options = {"source": source, "target": target, "weight": weight, "kind": kind}
