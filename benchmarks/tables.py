@@ -40,6 +40,7 @@ OURS: dict[str, tuple[str, dict[str, object]]] = {
     "tuned-gat": ("tuned-gat", {}),
     "tuned-gcn": ("tuned-gcn", {}),
     "ncsage": ("ncsage", {}),
+    "ncsage-none": ("ncsage", {"separation": "none"}),
     "ncgcn": ("ncgcn", {}),
 }
 
