@@ -178,6 +178,22 @@ def measure_commands(place: Path, graph: ncgnn.Graph) -> None:
         times.append(1000 * (time.perf_counter() - started))
     median, most = statistics.median(times[1:]), statistics.quantiles(times[1:], n=10)[-1]
     print(f"one new package, warm: {median:.0f} ms, nine of ten under {most:.0f} ms (bar 50)")
+    measure_explanations(trained)
+
+
+def measure_explanations(trained: ncgnn.training.TrainedModel) -> None:
+    """The time of explanations in a warm process, of packages drawn at random and of a hub."""
+    names = np.random.default_rng(0).choice(trained.graph.ids, 101, replace=False).tolist()
+    times = []
+    for name in names:
+        started = time.perf_counter()
+        trained.explain(name)
+        times.append(time.perf_counter() - started)
+    median, most = statistics.median(times[1:]), statistics.quantiles(times[1:], n=10)[-1]
+    print(f"one explanation, warm: {median:.2f} s, nine of ten under {most:.2f} s")
+    started = time.perf_counter()
+    trained.explain("libc6")
+    print(f"explanation of libc6: {time.perf_counter() - started:.1f} s")
 
 
 def run_command(place: Path, *words: str) -> tuple[float, float]:

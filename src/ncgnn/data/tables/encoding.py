@@ -104,7 +104,8 @@ class NumberEncoder(Encoder):
         known = ~np.isnan(values).all(axis=0)
         if not known.all():
             raise InputError(
-                f"{table.where}: column {column} holds no number; say {column}=ignore."
+                f"{table.where}: column {column} holds no number; say what it is "
+                f"(--column {column}=ignore)."
             )
         missing = bool(np.isnan(values).any())
         return cls(column, StandardScaler().fit(values), missing)
@@ -238,8 +239,8 @@ class CategoryEncoder(Encoder):
         kept = [value for value, count in counts.most_common(_MOST_CATEGORIES) if count >= least]
         if not kept:
             raise InputError(
-                f"{table.where}: no value of column {column} occurs twice; say {column}=ignore or "
-                f"{column}=text."
+                f"{table.where}: no value of column {column} occurs twice; say what it is "
+                f"(--column {column}=ignore, or {column}=text)."
             )
         return cls(column, sorted(kept))
 
@@ -293,7 +294,10 @@ class TextEncoder(Encoder):
             vectorizer = cls._vectorizer(min_df=fewest, max_features=_MOST_WORDS)
             with suppress(ValueError):
                 return cls(column, vectorizer.fit(_texts(table, column)))
-        raise InputError(f"{table.where}: column {column} holds no words; say {column}=ignore.")
+        raise InputError(
+            f"{table.where}: column {column} holds no words; say what it is "
+            f"(--column {column}=ignore)."
+        )
 
     def encode(self, table: SourceTable, unseen: Unseen) -> csr_array[Any]:
         """TF-IDF, sparse."""
