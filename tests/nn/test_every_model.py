@@ -20,18 +20,21 @@ from ncgnn.training import make_config
 FEATURELESS = {"majority", "propagation"}
 #: Nodes of one degree are taken in their order when WRGAT looks for similar ones.
 ORDERED = {"wrgat"}
+SMALL_TREES = {"rounds": 3, "smallest_leaf": 1, "penalty": 0.1, "held_out": 0.0, "tried": 1.0}
 PAPER = ("pubmed", "photo", "computers", "coauthor-cs", "coauthor-physics", "cora-full")
 PAPER += ("actor", "penn94", "chameleon-filtered", "squirrel-filtered")
 
 
 def small(name, width=8):
     fields = model_class(name).Options.model_fields
-    return {key: width for key in ("hidden", "hidden2") if key in fields}
+    sizes = {key: width for key in ("hidden", "hidden2") if key in fields}
+    return sizes | SMALL_TREES if name == "boosting" else sizes
 
 
 VARIANTS = {
     "acmgcn": [{"variant": 1}, {"scaled": False}],
     "appnp": [{"steps": 0}, {"steps": 3, "alpha": 0.4}, {"bias": True}, {"edge_dropout": 0.0}],
+    "boosting": [{"components": 3}, {"held_out": 0.4}],
     "cagnn": [{"self_loops": True}, {"layers": 3}],
     "cpgnn": [{"steps": 2, "dropout": 0.3, "cotraining": 1.0}],
     "fagcn": [{"layers": 4}],
