@@ -158,10 +158,12 @@ class _Problem:
     def solve(self, iterations: int, tolerance: float) -> tuple[torch.Tensor, torch.Tensor]:
         """W [features, classes] and b [classes] in float64."""
         from scipy.optimize import minimize
+        from threadpoolctl import threadpool_limits
 
         start = np.zeros(len(self.scale) * self.classes)
-        limits = {"maxiter": iterations, "ftol": tolerance, "gtol": 1e-12}
-        found: Any = minimize(self.evaluate, start, jac=True, method="L-BFGS-B", options=limits)
+        limits: Any = {"maxiter": iterations, "ftol": tolerance, "gtol": 1e-12}
+        with threadpool_limits(1, "blas"):  # rounding depends on the number of threads
+            found: Any = minimize(self.evaluate, start, jac=True, method="L-BFGS-B", options=limits)
         both = self._unscale(found.x)
         weight = both.new_zeros(self.width, self.classes)
         return weight.index_copy(0, self.used, both[:-1]), both[-1]
