@@ -171,7 +171,7 @@ def test_there_is_something_to_search_or_a_sentence():
     values = make_search(dataset="digits", model="boosting").values
     assert set(values) == {f"model.{o}" for o in ("shrinkage", "leaves", "penalty", "components")}
     assert set(make_search(dataset="digits", model="logistic").values) == {"model.penalty"}
-    with pytest.raises(InputError, match="nothing to search for majority"):
+    with pytest.raises(InputError, match="nothing to search for majority: it has no options"):
         make_search(dataset="digits", model="majority")
 
 

@@ -139,7 +139,8 @@ def test_new_nodes_are_answered_as_the_whole_graph_would(model, graph, grown):
     if trained.model.rule is not None:
         group[NODES:] = torch.from_numpy((answers["group"] == "high").astype(np.int64))
     known = torch.full((NODES + NEW,), -1)
-    known[trained.split.train] = torch.tensor(graph.labels[trained.split.train])
+    train = torch.tensor(trained.split.train)
+    known[train] = torch.tensor(graph.labels)[train]
     inputs = GraphInputs(grown, dtype=torch.float64).knowing(known)
     trained.model.eval()
     with torch.no_grad():

@@ -175,13 +175,13 @@ class _Problem:
         logits = (self.features @ weight.to(dtype)).double() + both[-1]
         log_total = torch.logsumexp(logits, 1)
         own = logits.gather(1, self.labels[:, None])[:, 0]
-        value = (log_total - own).sum() + self.penalty / 2 * weight.square().sum()
+        value = _add_up(log_total - own) + self.penalty / 2 * _add_up(weight.square())
         slope = (logits - log_total[:, None]).exp_()
         slope[torch.arange(self.count, device=slope.device), self.labels] -= 1
         gradient = torch.cat([self._back(slope.to(dtype)).double(), slope.sum(0)[None]])
         gradient[:-1] += self.penalty * weight
         gradient *= self.scale / self.count
-        return float(value) / self.count, gradient.cpu().numpy().ravel()
+        return value / self.count, gradient.cpu().numpy().ravel()
 
     def _unscale(self, point: NDArray[np.float64]) -> torch.Tensor:
         """Weights, and the bias in the last row, at a point in scaled coordinates."""
@@ -194,6 +194,11 @@ class _Problem:
         if isinstance(features, torch.Tensor):
             return features.t() @ slope
         return features.t_matmul(slope)
+
+
+def _add_up(values: torch.Tensor) -> float:
+    """The sum of all values, whose rounding, unlike that of torch, depends on no threads."""
+    return float(values.cpu().numpy().sum())
 
 
 class PropagationOptions(ModelOptions):
