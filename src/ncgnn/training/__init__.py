@@ -75,6 +75,7 @@ from ncgnn.training.run import (
     refit_run,
     train_run,
 )
+from ncgnn.training.scores import Estimate, bootstrap_difference
 from ncgnn.training.start import Start
 from ncgnn.training.summary import Spread, Summary, summary
 from ncgnn.training.suspects import Suspects, find_suspects
@@ -98,6 +99,7 @@ __all__ = [
     "DamagedFileError",
     "DataConfig",
     "Effect",
+    "Estimate",
     "ExplainerModel",
     "Explanation",
     "Metric",
@@ -118,6 +120,7 @@ __all__ = [
     "TrainingConfig",
     "TrainingError",
     "about_small_groups",
+    "bootstrap_difference",
     "check_options",
     "check_same_config",
     "check_same_graph",
