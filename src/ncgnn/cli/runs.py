@@ -192,14 +192,29 @@ def _json_value(value: Any) -> Any:
 def evaluate(
     run: opt.Run,
     graph: opt.MovedGraph = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN", help="Compare with this run on the same test nodes, node by node."
+        ),
+    ] = None,
     device: opt.Device = None,
     data_dir: opt.DataDir = None,
     runs: opt.Runs = Path("runs"),
     json: opt.Json = False,
 ) -> None:
-    """Evaluate a finished run again from its weights: scores, and accuracy per group."""
+    """Evaluate a finished run again from its weights: scores with intervals, per class and place.
+
+    Intervals are 95 % ones over nodes: they say nothing of other seeds or splits, for which
+    'ncgnn results --against' has a test.
+    """
     trained = _load(_folder(run, runs), data_dir, device, graph, refit=False)
-    result = trained.evaluate()
+    other = None if against is None else _folder(against, runs)
+    second = None if other is None else _load(other, data_dir, device, graph, refit=False)
+    with show_status("evaluating"):
+        result = trained.evaluate(second)
+    if other is not None:
+        result["against"] = {"run": other.name} | result["against"]
     if json:
         print_json(result)
     else:

@@ -22,6 +22,7 @@ from ncgnn.errors import DataNotFoundError, InputError, NcgnnError
 from ncgnn.experiments.cells import read_error
 from ncgnn.training import (
     CONFIG,
+    DETAILS,
     DONE,
     ENVIRONMENT,
     ERROR,
@@ -64,7 +65,7 @@ class Record:
 
     Attributes:
         config: All options that name the run, by section.
-        result: The content of ``result.json``.
+        result: The content of ``result.json``, without scores per class, NC and degree.
         code: The first digits of the hash of this package's source that trained it, with ``+``
             between them if another version continued it; "" if unknown.
         graph: The first digits of the hash of the graph; "" if unknown.
@@ -84,7 +85,7 @@ def as_records(runs: Iterable[RunResult]) -> list[Record]:
         Record(
             run.config.name,
             naming_options(run.config.model_dump(mode="json")),
-            run.result,
+            {key: value for key, value in run.result.items() if key not in DETAILS},
             run.seconds,
             *read_origin(RunFolder(run.folder)),
         )

@@ -5,6 +5,7 @@ from . import mixing as mixing
 from . import models as models
 from . import results as results
 from . import run as run
+from . import scores as scores
 from . import style as style
 from . import tables as tables
 from .analysis import analysis_tables as analysis_tables
@@ -25,7 +26,6 @@ from .models import model_details as model_details
 from .models import model_tables as model_tables
 from .models import option_facts as option_facts
 from .results import comparison_table as comparison_table
-from .results import evaluation_tables as evaluation_tables
 from .results import plan_table as plan_table
 from .results import results_columns as results_columns
 from .results import results_tables as results_tables
@@ -33,9 +33,12 @@ from .results import search_table as search_table
 from .results import summary_table as summary_table
 from .run import EventWriter as EventWriter
 from .run import curves_figure as curves_figure
-from .run import groups_figure as groups_figure
 from .run import interplay_figure as interplay_figure
 from .run import write_run_report as write_run_report
+from .scores import confusion_figure as confusion_figure
+from .scores import evaluation_tables as evaluation_tables
+from .scores import groups_figure as groups_figure
+from .scores import places_figure as places_figure
 from .style import BLACK as BLACK
 from .style import BLUE as BLUE
 from .style import GRAY as GRAY
@@ -49,6 +52,7 @@ from .style import STYLE as STYLE
 from .style import VERMILION as VERMILION
 from .style import YELLOW as YELLOW
 from .style import freeze_layout as freeze_layout
+from .style import legend as legend
 from .style import number as number
 from .style import percent as percent
 from .style import picture as picture

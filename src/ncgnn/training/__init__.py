@@ -27,6 +27,7 @@ from ncgnn.training.config import (
     to_toml,
 )
 from ncgnn.training.evaluation import (
+    DETAILS,
     FEWEST_NODES,
     METRICS,
     SCORE_NAMES,
@@ -85,6 +86,7 @@ from ncgnn.training.trainer import State, Trainer, TrainingError, trainable_spli
 
 __all__ = [
     "CONFIG",
+    "DETAILS",
     "DONE",
     "ENVIRONMENT",
     "ERROR",

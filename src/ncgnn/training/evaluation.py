@@ -52,6 +52,11 @@ SCORE_NAMES = {
     "calibration_error": "calibration error",
 }
 
+#: What of an evaluation is long, and of interest for one run only.
+DETAILS = (
+    *("classes", "confused_pairs", "most_confused"),
+    *("accuracy_by_estimated_nc_decile", "accuracy_by_true_nc_decile", "accuracy_by_degree"),
+)
 #: NC above it is high where a model has no threshold on NC of its own.
 DEFAULT_THRESHOLD = 0.5
 #: A group with a smaller share of the nodes is warned of.

@@ -42,7 +42,7 @@ LEVEL = 0.95
 #: How often nodes are drawn again.
 RESAMPLES = 1000
 #: At most so many pairs of confused classes are named, with so many examples each.
-MOST_PAIRS, EXAMPLES = 20, 2
+MOST_PAIRS, EXAMPLES = 15, 2
 #: At most so many classes are in the matrix of those that are confused most.
 MOST_CLASSES = 15
 #: How many drawn counts are held at a time.
