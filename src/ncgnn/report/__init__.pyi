@@ -31,6 +31,8 @@ from .results import results_columns as results_columns
 from .results import results_tables as results_tables
 from .results import search_table as search_table
 from .results import summary_table as summary_table
+from .results import true_group_columns as true_group_columns
+from .results import true_group_tables as true_group_tables
 from .run import EventWriter as EventWriter
 from .run import curves_figure as curves_figure
 from .run import interplay_figure as interplay_figure

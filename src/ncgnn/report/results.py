@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ncgnn.experiments import Cell, Row, TuneResult
+    from ncgnn.experiments import Cell, Row, TrueGroupRow, TuneResult
     from ncgnn.training import RunResult, Spread, Summary
 
 _STATES = ("finished", "running", "interrupted", "damaged", "failed", "missing")
@@ -163,6 +163,67 @@ def _facts(row: Row) -> dict[str, Any]:
         "code_versions": len(row.codes),
         "runs": " ".join(record.name for record in row.records.values()),
     }
+
+
+def true_group_tables(rows: Sequence[TrueGroupRow]) -> list[Table]:
+    """Accuracy on nodes that are truly low or high in NC, one table per split family."""
+    tables: list[Table] = []
+    for split in sorted({one.row.split for one in rows}):
+        some = [one for one in rows if one.row.split == split]
+        called = short_names([one.row.dataset for one in some])
+        compared = any(one.high and one.high.difference for one in some)
+        lines: list[tuple[str, ...]] = []
+        before = some[0].row.dataset
+        for one in some:
+            lines += [()] if one.row.dataset != before else []
+            before, row = one.row.dataset, one.row
+            cells = (called[row.dataset], row.title, f"{len(row.records)}", one.division)
+            cells += (f"{one.low_nodes:,.0f}", percent(one.low and one.low.spread("test")))
+            cells += (f"{one.high_nodes:,.0f}", percent(one.high and one.high.spread("test")))
+            lines.append((*cells, _difference(one.high) if compared and one.high else ""))
+        notes = [
+            "Test accuracy in percent on nodes of low and high NC by the true labels, mean ± "
+            "sample standard deviation over seeds, with the mean number of such test nodes."
+        ]
+        if compared:
+            notes.append(
+                "Difference: on nodes of high NC, seed by seed, p by a paired t test corrected for "
+                "overlapping splits, between runs that divide NC alike. ° as in other results."
+            )
+        head = ("dataset", "model", "seeds", "divided at", "low", "accuracy", "high", "accuracy")
+        head += ("difference",) if compared else ()
+        lines = [line if compared else line[:8] for line in lines]
+        title = f"Truly confused nodes, {split} split"
+        tables.append(Table(title, head, tuple(lines), tuple(notes), left=2, text=(3,)))
+    return tables
+
+
+def true_group_columns(rows: Sequence[TrueGroupRow]) -> dict[str, NDArray[Any]]:
+    """One line per row and one column per fact, for programs; what is unknown is NaN."""
+    facts: list[dict[str, Any]] = []
+    for one in rows:
+        row = one.row
+        fact: dict[str, Any] = {
+            name: getattr(row, name) for name in ("dataset", "split", "model", "options", "content")
+        }
+        fact |= {"seeds": " ".join(str(seed) for seed in row.records), "division": one.division}
+        nodes = {"low": one.low_nodes, "high": one.high_nodes}
+        for name, found in (("low", one.low), ("high", one.high)):
+            spread = None if found is None else found.spread("test")
+            fact |= {
+                f"{name}_nodes": nodes[name],
+                f"{name}_accuracy": _number(spread and spread.mean),
+            }
+            fact[f"{name}_accuracy_std"] = _number(spread and spread.std)
+        found = None if one.high is None else one.high.difference
+        fact |= {"against": found.against if found else "", "pairs": found.seeds if found else 0}
+        fact |= {
+            "high_difference": _number(found and found.mean),
+            "p_value": _number(found and found.p_value),
+            "p_value_over": (found and found.over) or "",
+        }
+        facts.append(fact)
+    return {name: np.array([one[name] for one in facts]) for name in (facts[0] if facts else ())}
 
 
 def _number(value: float | None) -> float:
