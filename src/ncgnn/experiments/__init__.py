@@ -31,6 +31,7 @@ from ncgnn.experiments.sweeps import (
     seed_list,
     sweep,
 )
+from ncgnn.experiments.true_groups import TrueGroupRow, by_true_group, other_divisions
 from ncgnn.experiments.tuning.search import TuneResult, seen_share, tune
 from ncgnn.experiments.tuning.study import SearchState
 
@@ -41,9 +42,11 @@ __all__ = [
     "Row",
     "SearchState",
     "SweepResult",
+    "TrueGroupRow",
     "TuneResult",
     "Watcher",
     "as_records",
+    "by_true_group",
     "check_all_used",
     "check_settings",
     "file_for",
@@ -52,6 +55,7 @@ __all__ = [
     "format_value",
     "grid",
     "of_this_graph",
+    "other_divisions",
     "paired_test",
     "plan",
     "read_config_files",
