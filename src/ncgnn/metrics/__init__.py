@@ -4,6 +4,12 @@ Per-node vectors come first and means second: every per-node function returns on
 NaN where it is undefined, and :func:`mean` averages the rest.
 """
 
+from ncgnn.metrics.alternatives import (
+    aggregation_similarity,
+    density_aware_homophily,
+    local_assortativity,
+    two_hop_similarity,
+)
 from ncgnn.metrics.changes import Changes, ConfusionChange, Counts, compare_graphs
 from ncgnn.metrics.confusion import (
     ConfusionTracker,
@@ -55,6 +61,7 @@ __all__ = [
     "HopSearch",
     "StrikingNode",
     "adjusted_homophily",
+    "aggregation_similarity",
     "analyze",
     "attainable_confusion",
     "class_insensitive_homophily",
@@ -63,6 +70,7 @@ __all__ = [
     "compare_graphs",
     "conditional_entropy",
     "confusion_masks",
+    "density_aware_homophily",
     "duplication_rates",
     "edge_homophily",
     "entropy_lower_bound",
@@ -70,6 +78,7 @@ __all__ = [
     "group_names",
     "label_graph",
     "label_informativeness",
+    "local_assortativity",
     "lowest_share",
     "mean",
     "neighbor_classes",
@@ -81,4 +90,5 @@ __all__ = [
     "relative_confusion",
     "striking_nodes",
     "top_share",
+    "two_hop_similarity",
 ]
