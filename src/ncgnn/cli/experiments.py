@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 #: All tables and figures, repeated here because help must not import ncgnn.paper.
 NAMES = (
     *("table1", "table2", "classic-uniform", "classic-published", "duplication", "leaderboard"),
-    *("efficiency", "distributions", "observation", "embeddings", "groups", "interplay"),
-    *("sensitivity", "alpha", "time", "entropy"),
+    *("efficiency", "distributions", "stability", "observation", "clarified", "embeddings"),
+    *("groups", "interplay", "sensitivity", "alpha", "time", "entropy"),
 )
 #: Plans whose runs a checkout keeps in its folder ``results``.
 PLAN_NAMES = ("modes", "competitors", "stratified", "classic", "combined")

@@ -39,7 +39,13 @@ from ncgnn.metrics.kinds import (
     node_kinds,
     striking_nodes,
 )
-from ncgnn.metrics.neighborhoods import HopSearch, label_graph, mean
+from ncgnn.metrics.neighborhoods import (
+    HopSearch,
+    LabeledGraph,
+    label_counts,
+    label_graph,
+    mean,
+)
 from ncgnn.metrics.summary import STRIKING, Analysis, Duplication, analyze, duplication_rates
 from ncgnn.metrics.theory import (
     conditional_entropy,
@@ -59,6 +65,7 @@ __all__ = [
     "Drift",
     "Duplication",
     "HopSearch",
+    "LabeledGraph",
     "StrikingNode",
     "adjusted_homophily",
     "aggregation_similarity",
@@ -76,6 +83,7 @@ __all__ = [
     "entropy_lower_bound",
     "error_lower_bound",
     "group_names",
+    "label_counts",
     "label_graph",
     "label_informativeness",
     "local_assortativity",
