@@ -36,6 +36,7 @@ CONTROLS = {
 }
 #: The nodes whose accuracies are told apart.
 GROUPS = ("all", "low", "high")
+_HEAD = ("", "seeds", "all", "low NC", "high NC", "NCGCN less it, high NC", "p")
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,8 @@ class Clarified(Target[parts.Panels[ClarifiedPanel]]):
 
     def tables(self, data: parts.Panels[ClarifiedPanel]) -> list[Table]:
         """A table per dataset, with the paper's numbers where it has some."""
+        if not data.panels:
+            return [Table(self.name, _HEAD, (), ("No run is finished.",))]
         return [_table(panel) for panel in data.panels]
 
 
@@ -171,7 +174,6 @@ def _table(panel: ClarifiedPanel) -> Table:
         known = panel.dataset == "coauthor-cs" and panel.split == printed_split("clarified", "")
         paper = [printed_text(printed("clarified", row.name, group)) for group in GROUPS]
         lines += [("  paper", "1", *paper, "", "")] if known and any(paper) else []
-    head = ("", "seeds", "all", "low NC", "high NC", "NCGCN less it, high NC", "p")
     notes = (
         f"{PARTS[panel.part].capitalize()} accuracy in percent, mean ± sample standard deviation "
         f"over seeds; {panel.high_nodes:.0f} of the nodes have an NC of the true labels above "
@@ -180,7 +182,7 @@ def _table(panel: ClarifiedPanel) -> Table:
         "Nobody apart: the same model with T = 1, so that no node is ever in the high group. One "
         "channel: without the second channel as well.",
     )
-    return Table(f"clarified, {panel.dataset}, {panel.split} split", head, tuple(lines), notes)
+    return Table(f"clarified, {panel.dataset}, {panel.split} split", _HEAD, tuple(lines), notes)
 
 
 def _difference(whole: ClarifiedRow, row: ClarifiedRow) -> tuple[str, str]:
