@@ -5,10 +5,12 @@ import json
 import statistics
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from ncgnn.errors import DataNotFoundError, InputError, UnknownNameError
 from ncgnn.experiments import as_records, finished_runs
+from ncgnn.graph import Graph
 from ncgnn.nn import model_names
 from ncgnn.paper import (
     Row,
@@ -133,6 +135,17 @@ def test_other_seeds_are_other_splits_and_not_ranked(made):
         table = with_means(made[3].data, b=0.7, c=0.6, d=(0.65, other))
         assert table.leaders("digits") == (set(), set())
     assert with_means(made[3].data, a=0.9).leaders("digits") == ({"a"}, set())
+
+
+def test_a_pair_of_joined_nodes_is_one_edge_whatever_its_direction():
+    edges = [(0, 1), (1, 0), (1, 2), (2, 2), (3, 1)]
+    directed = Graph.from_edge_index(np.array(edges).T, labels=[0, 1, 0, 1])
+    assert directed.is_directed
+    assert accuracy._count_pairs(directed) == 3
+    both = [*edges, *((v, u) for u, v in edges)]
+    undirected = Graph.from_edge_index(np.array(both).T, labels=[0, 1, 0, 1])
+    assert not undirected.is_directed
+    assert accuracy._count_pairs(undirected) == 3
 
 
 def test_gains_are_relative_and_over_common_seeds(made):
