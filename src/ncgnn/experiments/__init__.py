@@ -1,15 +1,19 @@
 """Experiments: sweeps of runs, tables of their results, and parameter searches."""
 
 from ncgnn.experiments.cells import Cell
-from ncgnn.experiments.results import (
+from ncgnn.experiments.comparison import (
     Difference,
+    adjust_for_many,
+    compare_runs,
+    paired_test,
+)
+from ncgnn.experiments.results import (
     Record,
     Row,
     as_records,
     flatten,
     format_value,
     of_this_graph,
-    paired_test,
     read_runs,
     read_stored,
     results_table,
@@ -43,9 +47,11 @@ __all__ = [
     "SweepResult",
     "TuneResult",
     "Watcher",
+    "adjust_for_many",
     "as_records",
     "check_all_used",
     "check_settings",
+    "compare_runs",
     "file_for",
     "finished_runs",
     "flatten",

@@ -10,6 +10,8 @@ from ncgnn.errors import DataNotFoundError, UnknownNameError
 from ncgnn.metrics import mean, neighborhood_confusion, node_homophily
 from ncgnn.nn import model_names
 from ncgnn.paper.printed import (
+    OTHER_GRAPHS,
+    RELATIVES,
     model_title,
     printed,
     printed_split,
@@ -34,6 +36,18 @@ METHODS = (
     *("mlp", "gcn", "sage", "gat", "h2gcn", "gprgnn", "fagcn", "acmgcn", "cpgnn", "wrgat"),
     *("gbksage", "hog", "glognn", "sngnn", "cagnn", "ncgcn", "ncsage"),
 )
+_ALONE: dict[str, Any] = {"model.grouped": False}
+#: A separated model with all its channels and nobody in the high group: what grouping does is the
+#: difference to this control, and not to a model without separation, which has fewer channels.
+CONTROLS = {
+    row.name: row
+    for row in (
+        Row("ncgcn-nobody-high", "ncgcn", "NCGCN, nobody high", _ALONE),
+        Row("ncsage-nobody-high", "ncsage", "NCSAGE, nobody high", _ALONE),
+        Row("nctuned-gcn-nobody-high", "nctuned-gcn", "NCTunedGCN, nobody high", _ALONE),
+        Row("nctuned-sage-nobody-high", "nctuned-sage", "NCTunedSAGE, nobody high", _ALONE),
+    )
+}
 #: NCGCN with a part taken away or changed.
 ABLATIONS = {
     row.name: row
@@ -54,24 +68,22 @@ ABLATIONS = {
         Row("three-hops", "ncgcn", "NCGCN (k=3)", {"model.hops": 3}),
     )
 }
-#: Said where the paper's numbers are of other graphs than ours.
-EARLIER_RELEASE = (
-    "The paper's filtered graphs are an earlier release, with 864 (Chameleon) and 2,205 (Squirrel) "
-    "nodes, so what stands beside it there is measured on another graph."
-)
+
+
+_CHANGED = CONTROLS | ABLATIONS
 
 
 def rows_by_name(names: Sequence[str]) -> list[Row]:
-    """Rows of models of the registry and of ablations.
+    """Rows of models of the registry, of controls and of ablations.
 
     Raises:
-        UnknownNameError: A name is neither.
+        UnknownNameError: A name is none of them.
     """
-    known = [*model_names(), *ABLATIONS]
+    known = [*model_names(), *_CHANGED]
     for name in names:
         if name not in known:
             raise UnknownNameError("model", name, known)
-    return [ABLATIONS.get(name) or Row(name, name, model_title(name)) for name in names]
+    return [_CHANGED.get(name) or Row(name, name, model_title(name)) for name in names]
 
 
 @dataclass(frozen=True)
@@ -132,12 +144,12 @@ class AccuracyTable:
         """The best methods on a dataset by test accuracy, and the second best.
 
         Other seeds are other splits, so that nothing is the best where methods have different
-        ones. Ablations do not take part; what is printed alike is alike.
+        ones. Controls and ablations do not take part; what is printed alike is alike.
         """
         there = {
             row.name: self.entries[row.name, dataset]
             for row in self.rows
-            if row.name not in ABLATIONS and (row.name, dataset) in self.entries
+            if row.name not in _CHANGED and (row.name, dataset) in self.entries
         }
         if len({entry.seeds for entry in there.values()}) > 1:
             return frozenset(), frozenset()
@@ -207,7 +219,7 @@ class Table1(AccuracyTarget):
 
     name = printed = "table1"
     title = "Test accuracy of all methods, with ablations"
-    models = (*METHODS, *ABLATIONS)
+    models = (*METHODS, "ncgcn-nobody-high", "ncsage-nobody-high", *ABLATIONS)
 
 
 class Table2(AccuracyTarget):
@@ -226,7 +238,7 @@ class ClassicPublished(AccuracyTarget):
     datasets = ("chameleon-filtered", "squirrel-filtered")
     models = (
         *("tuned-gcn", "tuned-sage", "tuned-gat", "nctuned-gcn", "nctuned-sage"),
-        *("mlp", "gcn", "sage", "ncgcn", "ncsage"),
+        *("mlp", "gcn", "sage", "ncgcn", "ncsage", *CONTROLS),
     )
 
 
@@ -308,13 +320,13 @@ def _accuracy_table(data: AccuracyTable) -> Table:
         "Test accuracy at the best validation epoch, mean ± sample standard deviation over "
         f"{most} seed{'' if most == 1 else 's'}, or as many as stand in brackets, percent. The "
         "best and the second best of a column are marked where all methods have the same seeds; "
-        "ablations do not take part."
+        "controls and ablations do not take part."
     ]
-    filtered = [name for name in data.datasets if name.endswith("-filtered")]
+    filtered = [name for name in data.datasets if name in RELATIVES]
     beside = any(data.paper(row.name, name) is not None for row in data.rows for name in filtered)
     facts = data.table == "table1" and any(name in data.facts for name in filtered)
     if data.table != "classic" and (beside or facts):
-        notes.append(EARLIER_RELEASE)
+        notes.append(OTHER_GRAPHS)
     title = f"{data.table}, {data.split} split"
     return Table(title, ("", *data.datasets), tuple(lines), tuple(notes))
 

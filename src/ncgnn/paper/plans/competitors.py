@@ -29,7 +29,7 @@ from ncgnn.paper.plans.store import (
     score_rows,
     test_cell,
 )
-from ncgnn.paper.printed import printed, printed_text, published
+from ncgnn.paper.printed import OTHER_GRAPHS, printed, printed_text, published
 from ncgnn.training import RunConfig, preset, search_space
 
 if TYPE_CHECKING:
@@ -213,6 +213,7 @@ class Competitors(Plan):
             lines | majority_row(runs.values()),
             f"\\* more than {SHORT:g} points below the paper; `shares`: those runs once more with "
             "`class_shares=val`; ‡ runs of one cell by several versions of this package.",
+            OTHER_GRAPHS,
             f"More than {SHORT:g} points below, → with `class_shares=val`: {'; '.join(below)}.",
         )
 
