@@ -19,6 +19,7 @@ from ncgnn.data import load
 from ncgnn.errors import DataNotFoundError, InputError, NcgnnError
 from ncgnn.experiments.cells import read_error
 from ncgnn.experiments.comparison import Difference, compare_runs
+from ncgnn.nn import model_class
 from ncgnn.training import (
     CONFIG,
     DONE,
@@ -35,7 +36,7 @@ from ncgnn.training import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ncgnn.training import RunConfig, RunResult
 
@@ -382,7 +383,7 @@ def results_table(records: Iterable[Record], against: str | None = None) -> list
     mixed = {dataset for dataset, found in contents.items() if len(found) > 1}
     groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in known:
-        options = {k: v for k, v in flatten(record.config).items() if k != "training.seed"}
+        options = {k: v for k, v in _told(record).items() if k != "training.seed"}
         content = _content(record) if record.config["data"]["dataset"] in mixed else ""
         groups[json.dumps(options, sort_keys=True), content].append(record)
     families: dict[tuple[str, str, str], list[list[Record]]] = defaultdict(list)
@@ -408,6 +409,25 @@ def _content(record: Record) -> str:
     return (record.config["data"].get("fingerprint") or record.graph)[:8]
 
 
+def _told(record: Record) -> dict[str, Any]:
+    """What tells a run from others of its seed: its options, and the revision of its model."""
+    return flatten(record.config) | {"model.revision": _revision(record.result)}
+
+
+def _revision(result: Mapping[str, Any]) -> int:
+    return int(result.get("revision", 1))  # the first results do not say it
+
+
+def is_current(model: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
+    """Whether a result is of what a model is now, see :meth:`ncgnn.nn.Model.revision_of`.
+
+    Args:
+        model: Its name and options, as configurations have them.
+        result: The content of ``result.json``.
+    """
+    return _revision(result) == model_class(model["name"]).revision_of(model)
+
+
 def _options(record: Record, siblings: Sequence[Sequence[Record]]) -> str:
     """The options in which a row differs from most runs of this model on this dataset.
 
@@ -415,9 +435,9 @@ def _options(record: Record, siblings: Sequence[Sequence[Record]]) -> str:
     dataset is none of them; and from which run one started, every night from another one, is told
     where runs on the same content differ in it.
     """
-    own, content = flatten(record.config), _content(record)
+    own, content = _told(record), _content(record)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    configs = [flatten(group[0].config) for group in siblings]
+    configs = [_told(group[0]) for group in siblings]
     for name in dict.fromkeys(name for config in configs for name in config):
         for config, group in zip(configs, siblings, strict=True):
             if name != "training.start_from" or _content(group[0]) == content:

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ncgnn.data import load
 from ncgnn.errors import DataNotFoundError, UnknownNameError
+from ncgnn.experiments import is_current
 from ncgnn.metrics import mean, neighborhood_confusion, node_homophily
 from ncgnn.nn import model_names
 from ncgnn.paper.printed import (
+    ABOUT_EARLIER,
+    EARLIER,
     OTHER_GRAPHS,
     RELATIVES,
     model_title,
@@ -88,12 +91,16 @@ def rows_by_name(names: Sequence[str]) -> list[Row]:
 
 @dataclass(frozen=True)
 class Entry:
-    """One method on one dataset: accuracies, and macro-F1 on test nodes, over seeds."""
+    """One method on one dataset: accuracies, and macro-F1 on test nodes, over seeds.
+
+    Runs of an earlier revision of a model count where there are no others, and are told.
+    """
 
     test: Spread
     val: Spread
     macro_f1: Spread
     seeds: tuple[int, ...]
+    earlier: bool = False
 
 
 @dataclass(frozen=True)
@@ -291,8 +298,11 @@ def _entry(runs: Sequence[RunResult]) -> Entry:
     def over(part: str, score: str) -> Spread:
         return Spread.of([float(run.result["scores"][part][score]) for run in runs])
 
+    now = [run for run in runs if is_current(run.config.model.model_dump(), run.result)]
+    runs, earlier = now or runs, not now
     seeds = tuple(sorted(run.config.training.seed for run in runs))
-    return Entry(over("test", "accuracy"), over("val", "accuracy"), over("test", "macro_f1"), seeds)
+    scores = over("test", "accuracy"), over("val", "accuracy"), over("test", "macro_f1")
+    return Entry(*scores, seeds, earlier)
 
 
 def _facts(dataset: str, request: Request) -> GraphFacts | None:
@@ -327,6 +337,8 @@ def _accuracy_table(data: AccuracyTable) -> Table:
     facts = data.table == "table1" and any(name in data.facts for name in filtered)
     if data.table != "classic" and (beside or facts):
         notes.append(OTHER_GRAPHS)
+    if any(entry.earlier for entry in data.entries.values()):
+        notes.append(ABOUT_EARLIER)
     title = f"{data.table}, {data.split} split"
     return Table(title, ("", *data.datasets), tuple(lines), tuple(notes))
 
@@ -354,7 +366,7 @@ def _accuracy_cell(data: AccuracyTable, row: str, dataset: str) -> Cell:
     entry = data.entries.get((row, dataset))
     if entry is None:
         return ""
-    text = f"{percent(entry.test)}{_fewer_seeds(data, entry)}"
+    text = f"{percent(entry.test)}{_fewer_seeds(data, entry)}{f' {EARLIER}' * entry.earlier}"
     best, second = data.leaders(dataset)
     return Marked(text, "best" if row in best else "second" if row in second else "")
 

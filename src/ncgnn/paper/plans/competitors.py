@@ -213,8 +213,8 @@ class Competitors(Plan):
             lines | majority_row(runs.values()),
             f"\\* more than {SHORT:g} points below the paper; `shares`: those runs once more with "
             "`class_shares=val`; ‡ runs of one cell by several versions of this package.",
-            OTHER_GRAPHS,
             f"More than {SHORT:g} points below, → with `class_shares=val`: {'; '.join(below)}.",
+            OTHER_GRAPHS,
         )
 
     def presets(self, store: Store) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ncgnn.experiments import adjust_for_many, compare_runs
 from ncgnn.paper.plans.modes import GRAPHS, plan_runs
-from ncgnn.paper.plans.store import Plan, Store, difference_text, is_current, pick
+from ncgnn.paper.plans.store import Plan, Store, difference_text, is_now, pick
 from ncgnn.report import Table, percent
 from ncgnn.training import Spread
 
@@ -84,7 +84,7 @@ def find_lines(store: Store, score: Score) -> list[Line]:
             row: {
                 int(record.config["training"]["seed"]): record
                 for record in pick(plan_runs(row, graph), kept)
-                if is_current(record)
+                if is_now(record)
             }
             for row in MODELS
         }

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.experiments import Record, as_records, read_stored, write_stored
-from ncgnn.nn import model_class
+from ncgnn.experiments import Record, as_records, is_current, read_stored, write_stored
+from ncgnn.paper.printed import ABOUT_EARLIER, EARLIER
 from ncgnn.report import Cell, Table, percent
 from ncgnn.training import Spread, make_config
 
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
     from ncgnn.training import RunConfig, RunResult
 
 Kept = dict[str, Record]
-#: Marks cells of runs that were trained before a model began otherwise.
-EARLIER = "†"
-ABOUT_EARLIER = (
-    "† trained when the weights by which separated models mix in raw features began at 0.5; they "
-    "now begin at 0, as in the authors' code."
-)
 
 
 @dataclass
@@ -59,7 +53,7 @@ class Store:
         What an earlier revision of a model left is trained again.
         """
         known = self.kept(name, *others)
-        missing = [c for c in configs if c.name not in known or not is_current(known[c.name])]
+        missing = [c for c in configs if c.name not in known or not is_now(known[c.name])]
         if missing and self.run is not None:
             write_stored(as_records(self.run(missing)), self.folder / f"{name}.jsonl")
             del self._read[name]
@@ -89,10 +83,9 @@ class Plan(ABC):
         """Tables of what the store holds; none if it holds nothing of the plan."""
 
 
-def is_current(record: Record) -> bool:
-    """Whether a run is of what its model is now, see :meth:`ncgnn.nn.Model.revision_of`."""
-    options = record.config["model"]
-    return record.result.get("revision", 1) == model_class(options["name"]).revision_of(options)
+def is_now(record: Record) -> bool:
+    """Whether a run is of what its model is now."""
+    return is_current(record.config["model"], record.result)
 
 
 def pick(configs: Iterable[RunConfig], kept: Kept) -> list[Record]:
@@ -109,13 +102,13 @@ def score_cell(records: Sequence[Record], part: str = "test", score: str = "accu
         return ""
     counted = current(records)
     values = [float(record.result["scores"][part][score]) for record in counted]
-    mark = "" if all(map(is_current, counted)) else f" {EARLIER}"
+    mark = "" if all(map(is_now, counted)) else f" {EARLIER}"
     return f"{percent(Spread.of(values))} ({len(values)}){mark}"
 
 
 def current(records: Sequence[Record]) -> Sequence[Record]:
     """The runs of what their models are now; all if there is none."""
-    return [record for record in records if is_current(record)] or records
+    return [record for record in records if is_now(record)] or records
 
 
 def test_cell(records: Sequence[Record]) -> str:
