@@ -20,7 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,27 +46,37 @@ if TYPE_CHECKING:
     Outcomes = dict[tuple[str, float, str, int], dict[str, float]]
 
 NODES, CLASSES, DEGREE, FEATURES, SIGNAL, CLEAR = 2000, 5, 10, 32, 2.0, 0.9
-STRENGTHS = {"features": (0.0, 0.25, 0.5, 0.75, 1.0), "neighbors": (0.0, 1.0)}
-#: NC of clear nodes is 0.06 on average, that of confused ones 0.64, and 0.36 in the second kind.
-THRESHOLD = 0.25
+STRENGTHS = {"features": (0.0, 0.5, 1.0), "neighbors": (0.0, 1.0)}
+#: NC of clear nodes is 0.06 on average, that of confused ones 0.64, and 0.36 in the second kind
+#: with full strength, where the larger threshold misses most of them.
+LOWER, UPPER = {"threshold": 0.25}, {"threshold": 0.4}
 OPTIONS: dict[str, Any] = {"hidden": 64, "learning_rate": 0.01, "epochs": 200, "patience": 50}
-GROUPED, CONTROL = "NCGCN", "NCGCN, nobody high"
+_STRICT, _ORACLE = {"separation": "strict"}, {"guidance": "oracle"}
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
-    GROUPED: ("ncgcn", {}),
-    "NCGCN, oracle": ("ncgcn", {"guidance": "oracle"}),
-    "NCGCN, strict": ("ncgcn", {"separation": "strict"}),
-    "NCGCN, strict, oracle": ("ncgcn", {"separation": "strict", "guidance": "oracle"}),
-    CONTROL: ("ncgcn", {"grouped": False}),
-    "NCGCN, no separation": ("ncgcn", {"separation": "none"}),
+    "NCGCN, T = 0.25": ("ncgcn", LOWER),
+    "NCGCN, T = 0.4": ("ncgcn", UPPER),
+    "NCGCN, oracle, T = 0.25": ("ncgcn", LOWER | _ORACLE),
+    "strict, T = 0.25": ("ncgcn", LOWER | _STRICT),
+    "strict, T = 0.4": ("ncgcn", UPPER | _STRICT),
+    "strict, oracle, T = 0.25": ("ncgcn", LOWER | _STRICT | _ORACLE),
+    "nobody high": ("ncgcn", {"grouped": False}),
+    "no separation": ("ncgcn", {"separation": "none"}),
     "GraphSAGE": ("sage", {}),
     "GCN": ("gcn", {}),
     "MLP": ("mlp", {}),
 }
-#: What is compared: the first minus the second, which has the same channels.
+#: What is compared: the first minus the second, its control, which computes the same without
+#: groups; that of ``strict`` is the model without separation.
 PAIRS = {
-    "NCGCN − nobody high": (GROUPED, CONTROL),
-    "strict − no separation": ("NCGCN, strict", "NCGCN, no separation"),
+    f"{name} − {control}": (name, control)
+    for name, control in (
+        ("NCGCN, T = 0.25", "nobody high"),
+        ("NCGCN, T = 0.4", "nobody high"),
+        ("strict, T = 0.25", "no separation"),
+        ("strict, T = 0.4", "no separation"),
+    )
 }
+GROUPED = tuple(name for name, _ in PAIRS.values())
 PARTS = {"all": "all test nodes", "confused": "confused test nodes"}
 
 
@@ -110,8 +120,7 @@ def run(kind: str, strength: float, name: str, seed: int) -> dict[str, float]:
     """Train one model, and say how often it is right, and whom it calls confused."""
     graph, confused = draw(kind, strength, seed)
     model, options = MODELS[name]
-    threshold = {"threshold": THRESHOLD} if model == "ncgcn" else {}
-    trained = ncgnn.fit(graph, model, seed=seed, **OPTIONS, **threshold, **options)
+    trained = ncgnn.fit(graph, model, seed=seed, **OPTIONS, **options)
     test = trained.split.test
     right = trained.logits().argmax(1).numpy()[test] == graph.labels[test]
     high = trained.grouping.group.numpy() > 0
@@ -128,12 +137,7 @@ def tables(found: Outcomes, seeds: int) -> list[Table]:
     made: list[Table] = []
     for kind, strengths in STRENGTHS.items():
         for part, title in PARTS.items():
-
-            def values(
-                name: str, strength: float, kind: str = kind, part: str = part
-            ) -> list[float]:
-                return [found[kind, strength, name, seed][part] for seed in range(seeds)]
-
+            values = partial(_values, found, kind, part, seeds)
             rows = [
                 (name, *(percent(Spread.of(values(name, one))) for one in strengths))
                 for name in MODELS
@@ -144,13 +148,20 @@ def tables(found: Outcomes, seeds: int) -> list[Table]:
     rows = [
         (f"{name}, {kind}", *(_share(found, kind, one, name, seeds) for one in strengths))
         for kind, strengths in STRENGTHS.items()
-        for name in (GROUPED, "NCGCN, strict")
+        for name in GROUPED
     ]
     note = "First number: of the confused nodes, second one: of the clear nodes."
     width = max(map(len, STRENGTHS.values()))
     padded = tuple((*row, *[""] * (1 + width - len(row))) for row in rows)
     head = ("in the high group, percent", *("" for _ in range(width)))
     return [*made, Table("Who is called confused", head, padded, (note,))]
+
+
+def _values(
+    found: Outcomes, kind: str, part: str, seeds: int, name: str, strength: float
+) -> list[float]:
+    """One score of a model, by seed."""
+    return [found[kind, strength, name, seed][part] for seed in range(seeds)]
 
 
 def _differences(
@@ -176,34 +187,42 @@ def _share(found: Outcomes, kind: str, strength: float, name: str, seeds: int) -
 
 
 def draw_figure(found: Outcomes, seeds: int) -> Figure:
-    """Accuracy against the strength, all nodes and confused ones."""
-    figure = Figure(figsize=(8, 3.6), layout="constrained")
-    shown = (GROUPED, "NCGCN, oracle", CONTROL, "NCGCN, no separation", "GraphSAGE", "GCN", "MLP")
-    axes = figure.subplots(1, 2, sharey=True)
-    strengths = STRENGTHS["features"]
+    """What grouping gains, by kind of graph and strength, with 95 % intervals."""
+    figure = Figure(figsize=(7.2, 3.6), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True, sharex=True)
+    cases = [(kind, one) for kind, strengths in STRENGTHS.items() for one in strengths]
     for axis, (part, title) in zip(axes, PARTS.items(), strict=True):
-        for name, (color, dashes, marker) in zip(shown, LOOKS, strict=True):
-            spreads = [
-                Spread.of([found["features", one, name, seed][part] for seed in range(seeds)])
-                for one in strengths
+        for place, ((first, second), look) in enumerate(zip(PAIRS.values(), LOOKS, strict=False)):
+            tests = [
+                paired_test(
+                    *(
+                        _values(found, case[0], part, seeds, name, case[1])
+                        for name in (first, second)
+                    )
+                )
+                for case in cases
             ]
-            bars = [one.std or 0.0 for one in spreads]
-            style: dict[str, Any] = {"color": color, "linestyle": dashes, "marker": marker}
-            style |= {"markersize": 4.5, "linewidth": 1.4, "elinewidth": 0.8, "capsize": 2}
-            axis.errorbar(strengths, [one.mean for one in spreads], bars, label=name, **style)
+            heights = np.arange(len(cases)) + 0.16 * (place - (len(PAIRS) - 1) / 2)
+            means, margins = [one.mean for one in tests], [one.margin or 0.0 for one in tests]
+            style: dict[str, Any] = {"color": look[0], "marker": look[2], "linestyle": "none"}
+            style |= {"markersize": 4.5, "elinewidth": 1, "capsize": 2}
+            axis.errorbar(means, heights, xerr=margins, label=f"{first} − {second}", **style)
+        axis.axvline(0, color="black", linewidth=0.8)
         axis.set_title(title, fontsize=9)
-        axis.set_xlabel("share of confused nodes with features of the next class")
-        show_percent(axis.yaxis)
-    axes[0].set_ylabel(f"test accuracy, mean ± std of {seeds} graphs")
+        axis.set_xlabel("points of test accuracy that groups add")
+        show_percent(axis.xaxis)
+    axes[0].set_yticks(range(len(cases)), [f"{kind}, {one:g}" for kind, one in cases])
+    axes[0].invert_yaxis()
+    axes[0].set_ylabel("what means something else, strength")
     handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False)
+    figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
 def main() -> None:
     """Train all models on all graphs and show tables and figure."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--out", type=Path, default=Path("grouping"))
     options = parser.parse_args()
     # A control has nobody in its high group, which fit() would warn of.

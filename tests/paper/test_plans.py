@@ -239,8 +239,10 @@ def control_runs(row, graph, test, high):
     """Runs of a row with accuracies of all nodes and of those with high NC, by seed."""
     found = []
     for config, all_nodes, part in zip(control.plan_runs(row, graph), test, high, strict=False):
-        groups = [{"part": 0, "nodes": 9, "accuracy": all_nodes}]
-        groups += [] if part is None else [{"part": 1, "nodes": 5, "accuracy": part}]
+        groups = [{"part": 0, "nodes": 10, "accuracy": all_nodes}]
+        groups += (
+            [] if part is None else [{"part": 1, "nodes": 1 if part == 0 else 10, "accuracy": part}]
+        )
         more = {"accuracy_by_true_group": groups, "nodes": {"train": 60, "test": 20}}
         split = f"{config.training.seed:064}"
         found.append(record(config, test=all_nodes, split_sha256=split, **more))
@@ -252,22 +254,22 @@ def test_grouping_is_compared_with_its_control(store):
         *control_runs(control.GROUPED, "photo", [0.9, 0.8, 0.85], [0.5, 0.6, 0.7]),
         *control_runs(control.CONTROL, "photo", [0.8, 0.75, 0.7], [0.4, 0.6, 0.7]),
     ]
-    actor = control_runs(control.PLAIN, "actor", [0.4], [None])
-    alone = control_runs(control.CONTROL, "actor", [0.3], [None])
+    actor = control_runs(control.PLAIN, "actor", [0.4, 0.4], [None, 0])
+    alone = control_runs(control.CONTROL, "actor", [0.3, 0.3], [None, 0])
     every, high, low = plan("control").tables(store.add("accuracy", [*photo, *actor, *alone]))
     rows = {row[0]: row[1:] for row in every.rows}
-    assert rows["photo"][:3] == ("85.00 ± 5.00 (3)", "75.00 ± 5.00 (3)", "")
-    groups, channel, both = rows["photo"][3:]
+    assert rows["photo"][:4] == ("20", "85.00 ± 5.00 (3)", "75.00 ± 5.00 (3)", "")
+    groups, channel, both = rows["photo"][4:]
     test = paired_test([0.9, 0.8, 0.85], [0.8, 0.75, 0.7], 1 / 3)
     # t² = 6 with two degrees of freedom.
     assert test.p_value == pytest.approx(1 - (6 / 8) ** 0.5)
     low_end, high_end = (100 * (test.mean + sign * test.margin) for sign in (-1, 1))
     assert groups == f"+10.00 (−{-low_end:.2f} to +{high_end:.2f}), p 0.13"
     assert (channel, both) == ("", "")
-    assert rows["actor"][3:] == ("", "−10.00", "")
+    assert rows["actor"][4:] == ("", "−10.00", "")
     assert [row[0] for row in high.rows] == ["photo"]
     assert [row[0] for row in low.rows] == ["photo", "actor"]
-    assert high.rows[0][4].startswith("+3.33")
+    assert high.rows[0][5].startswith("+3.33")
     old = control_runs(control.GROUPED, "photo", [0.1] * 3, [0.1] * 3)
     for run in old:
         run.result["revision"] = 1

@@ -9,13 +9,14 @@ model without separation what the channel does.
 from __future__ import annotations
 
 from functools import partial
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ncgnn.experiments import adjust_for_many, compare_runs
 from ncgnn.paper.plans.modes import GRAPHS, plan_runs
 from ncgnn.paper.plans.store import Plan, Store, difference_text, is_now, pick
 from ncgnn.report import Table, percent
-from ncgnn.training import Spread
+from ncgnn.training import FEWEST_NODES, Spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,7 +72,7 @@ class Control(Plan):
             "Test nodes with high NC by the true labels": 1,
             "Test nodes with low NC by the true labels": 0,
         }
-        made = [_table(title, partial(_accuracy, part=p), store) for title, p in titles.items()]
+        made = [_table(title, part, store) for title, part in titles.items()]
         return [table for table in made if table is not None]
 
 
@@ -97,7 +98,8 @@ def find_lines(store: Store, score: Score) -> list[Line]:
     return lines
 
 
-def _table(title: str, score: Score, store: Store) -> Table | None:
+def _table(title: str, part: int | None, store: Store) -> Table | None:
+    score = partial(_accuracy, part=part)
     lines = find_lines(store, score)
     if not lines:
         return None
@@ -107,11 +109,13 @@ def _table(title: str, score: Score, store: Store) -> Table | None:
     rows: list[tuple[str, ...]] = []
     for place, line in enumerate(lines):
         beside = texts[len(PAIRS) * place :][: len(PAIRS)]
-        rows.append((line.graph, *(_cell(line.runs[row], score) for row in MODELS), *beside))
-    head = ("", *MODELS.values(), *PAIRS)
+        cells = (_cell(line.runs[row], score) for row in MODELS)
+        rows.append((line.graph, _count(line.runs, part), *cells, *beside))
+    head = ("", "nodes", *MODELS.values(), *PAIRS)
     note = (
         "groups: NCGCN minus nobody high; second channel: nobody high minus no separation; both: "
-        "NCGCN minus no separation. In brackets the number of seeds."
+        "NCGCN minus no separation. In brackets the number of seeds. Splits with fewer than "
+        f"{FEWEST_NODES} such nodes do not count."
     )
     return Table(title, head, tuple(rows), (note,))
 
@@ -120,8 +124,25 @@ def _accuracy(record: Record, part: int | None) -> float | None:
     """Test accuracy, of all nodes or of those with low (0) or high NC (1) by true labels."""
     if part is None:
         return float(record.result["scores"]["test"]["accuracy"])
+    known = _true_group(record, part)
+    return float(known["accuracy"]) if known.get("nodes", 0) >= FEWEST_NODES else None
+
+
+def _true_group(record: Record, part: int) -> dict[str, Any]:
     groups: list[dict[str, Any]] = record.result["accuracy_by_true_group"]
-    return next((float(one["accuracy"]) for one in groups if one["part"] == part), None)
+    return next((one for one in groups if one["part"] == part), {})
+
+
+def _count(runs: dict[str, dict[int, Record]], part: int | None) -> str:
+    """The number of nodes that are compared, the mean over splits."""
+    records = next(one for one in runs.values() if one).values()
+    counts = [
+        record.result["nodes"]["test"]
+        if part is None
+        else _true_group(record, part).get("nodes", 0)
+        for record in records
+    ]
+    return f"{fmean(counts):.0f}"
 
 
 def _cell(runs: dict[int, Record], score: Score) -> str:
