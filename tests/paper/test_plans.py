@@ -161,6 +161,18 @@ def test_ours_are_searched_as_well_where_the_papers_parameters_are_of_other_spli
     kept = store.add("stratified", searched)
     kept = store.add("stratified", [record(c) for c in STRATIFIED.final("ncgcn", GRAPH, kept)])
     assert "| ncgcn | 0.1, 0.005, 0.6/0.2 |" in STRATIFIED.tables(kept)[2].markdown()
+    # Its control has its parameters, and no search of its own.
+    assert STRATIFIED.search("ncgcn, nobody high", GRAPH) == []
+    chosen, control_of = (
+        STRATIFIED.final(row, GRAPH, kept)[0] for row in ("ncgcn", "ncgcn, nobody high")
+    )
+    assert control_of.training == chosen.training
+    differ = {
+        option
+        for option, value in control_of.model.options.items()
+        if value != chosen.model.options[option]
+    }
+    assert differ == {"grouped"}
 
 
 def test_the_largest_graphs_borrow_their_choice_from_the_paper_splits(store):
