@@ -38,15 +38,15 @@ PAPER = [
     "cora-full",
     "actor",
     "penn94",
-    "chameleon-filtered",
-    "squirrel-filtered",
+    "chameleon-filtered-864",
+    "squirrel-filtered-2205",
 ]
 
 
 def test_the_ten_graphs_of_the_paper_come_first():
     assert NAMES[:10] == PAPER
     assert [item.name for item in list_datasets() if item.in_paper] == PAPER
-    assert len(NAMES) == 32
+    assert len(NAMES) == 34
 
 
 @pytest.mark.parametrize("item", list_datasets(), ids=lambda item: item.name)
@@ -72,8 +72,13 @@ def test_flags():
         "coauthor-cs",
         "coauthor-physics",
     }
-    assert "earlier one with 864 nodes" in find_dataset("chameleon-filtered").note
-    assert "earlier one with 2205 nodes" in find_dataset("squirrel-filtered").note
+    variants = {item.name: item.variant_of for item in list_datasets() if item.variant_of}
+    assert variants == {
+        "chameleon-filtered-864": "chameleon-filtered",
+        "squirrel-filtered-2205": "squirrel-filtered",
+    }
+    for name, original in variants.items():
+        assert name in find_dataset(original).note
 
 
 @pytest.mark.parametrize(

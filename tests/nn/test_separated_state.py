@@ -10,6 +10,7 @@ import pytest
 import torch
 from drawn_graphs import copied, drawn_graph, groups_of, model_for
 
+from ncgnn.nn import model_class
 from ncgnn.nn.separated.channels import SEPARATIONS
 
 both = pytest.mark.parametrize("backbone", ["gcn", "sage"])
@@ -139,3 +140,36 @@ def test_a_model_first_used_in_inference_mode_can_be_trained(separation, sharing
         model(inputs, group)
     model(inputs, group).sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("model", ["ncgcn", "ncsage", "nctuned-gcn", "nctuned-sage"])
+def test_raw_features_and_messages_weigh_the_same_at_first(model):
+    made = model_class(model)(4, 3, hidden=8)
+    assert not made.mixing.detach().any()
+    assert made.channel_alpha.tolist() == [0.5, 0.5]
+
+
+def test_revisions_tell_models_that_begin_otherwise_than_before():
+    assert model_class("gcn").revision_of({}) == 1
+    assert model_class("ncgcn").revision_of({"separation": "none"}) == 2
+    assert [model_class("nctuned-gcn").revision_of({"raw": raw}) for raw in (True, False)] == [2, 1]
+
+
+def test_ncsage_may_begin_as_the_layers_of_pyg():
+    from torch_geometric.nn import SAGEConv
+
+    torch.manual_seed(0)
+    ours = model_class("ncsage")(100, 3, hidden=64, initialization="pyg", bias=False)
+    theirs = SAGEConv(100, 64, bias=False)
+    names = {name for name, _ in ours.named_parameters()}
+    assert not [name for name in names if name.startswith(("first", "second")) and "bias" in name]
+    for layer in ours.first:
+        for weight in layer.weights:
+            for other in (theirs.lin_l.weight, theirs.lin_r.weight):
+                mine, pyg = weight.detach(), other.detach()
+                assert mine.abs().max() <= 0.1
+                assert float(mine.std()) == pytest.approx(float(pyg.std()), rel=0.05)
+                assert float(mine.abs().max()) == pytest.approx(float(pyg.abs().max()), rel=0.01)
+    usual = model_class("ncsage")(100, 3, hidden=64)
+    assert usual.first[0].bias is not None
+    assert usual.first[0].weights[0].abs().max() > 0.2

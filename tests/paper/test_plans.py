@@ -6,14 +6,16 @@ import tomllib
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from ncgnn.errors import InputError
-from ncgnn.experiments import Record, read_stored, write_stored
+from ncgnn.experiments import Record, paired_test, read_stored, write_stored
+from ncgnn.nn import model_class
 from ncgnn.paper import Store, plan
-from ncgnn.paper.plans import combined, competitors, modes
-from ncgnn.paper.plans.pages import result_pages
+from ncgnn.paper.plans import combined, competitors, control, modes
+from ncgnn.paper.plans.pages import plan_names, result_pages
 from ncgnn.training import make_config
 
 ROOT = Path(__file__).parent.parent.parent
@@ -21,8 +23,9 @@ GRAPH = "chameleon-filtered"
 PAPER, STRATIFIED = plan("competitors"), plan("stratified")
 
 
-def record(config, val=0.5, test=0.5):
+def record(config, val=0.5, test=0.5, **more):
     result = {
+        "revision": model_class(config.model.name).revision_of(config.model.options),
         "scores": {
             "val": {"accuracy": val, "macro_f1": val},
             "test": {"accuracy": test, "macro_f1": test},
@@ -31,7 +34,7 @@ def record(config, val=0.5, test=0.5):
         "majority_baseline": 0.3,
         "epochs": 3,
         "split_sha256": "0" * 64,
-    }
+    } | more
     return Record(config.name, config.model_dump(mode="json"), result, 1.0)
 
 
@@ -107,7 +110,7 @@ def pages():
     return result_pages(Store(ROOT / "results"))
 
 
-@pytest.mark.parametrize("name", ["modes", "competitors", "stratified", "classic", "combined"])
+@pytest.mark.parametrize("name", plan_names())
 def test_the_pages_are_made_of_the_stored_runs(pages, name):
     text = (ROOT / "docs" / "results" / f"{name}.md").read_text(encoding="utf-8")
     assert text == pages[f"{name}.md"]
@@ -158,6 +161,18 @@ def test_ours_are_searched_as_well_where_the_papers_parameters_are_of_other_spli
     kept = store.add("stratified", searched)
     kept = store.add("stratified", [record(c) for c in STRATIFIED.final("ncgcn", GRAPH, kept)])
     assert "| ncgcn | 0.1, 0.005, 0.6/0.2 |" in STRATIFIED.tables(kept)[2].markdown()
+    # Its control has its parameters, and no search of its own.
+    assert STRATIFIED.search("ncgcn, nobody high", GRAPH) == []
+    chosen, control_of = (
+        STRATIFIED.final(row, GRAPH, kept)[0] for row in ("ncgcn", "ncgcn, nobody high")
+    )
+    assert control_of.training == chosen.training
+    differ = {
+        option
+        for option, value in control_of.model.options.items()
+        if value != chosen.model.options[option]
+    }
+    assert differ == {"grouped"}
 
 
 def test_the_largest_graphs_borrow_their_choice_from_the_paper_splits(store):
@@ -209,6 +224,70 @@ def test_missing_runs_are_trained_and_kept(store):
     trained.clear()
     plan("modes").train(Store(store.folder), ["photo"])  # nobody trains here
     assert not trained
+
+
+def test_runs_of_an_earlier_revision_are_marked_and_trained_again(store):
+    planned = modes.plan_runs("ncgcn none", "photo")
+    old = [record(config, test=0.4, revision=1) for config in planned]
+    for run in old:
+        run.result["scores"]["train"] = run.result["scores"]["val"]
+        run.result["group_sizes"] = [1, 1]
+        run.result.pop("revision")  # as the first results were written
+    test = plan("modes").tables(store.add("accuracy", old))[0]
+    assert "40.00 ± 0.00 (10) †" in test.markdown()
+    assert "began at 0.5" in test.notes[-1]
+    trained = []
+    again = Store(store.folder, lambda configs: trained.extend(configs) or [])
+    again.train(planned, "accuracy")
+    assert [config.name for config in trained] == [config.name for config in planned]
+    new = record(planned[3], test=0.6, group_sizes=[1, 1])
+    new.result["scores"]["train"] = new.result["scores"]["val"]
+    test = plan("modes").tables(store.add("accuracy", [new]))[0]
+    assert "| 60.00 (1) |" in test.markdown()
+    assert "†" not in test.markdown()
+
+
+def control_runs(row, graph, test, high):
+    """Runs of a row with accuracies of all nodes and of those with high NC, by seed."""
+    found = []
+    for config, all_nodes, part in zip(control.plan_runs(row, graph), test, high, strict=False):
+        groups = [{"part": 0, "nodes": 10, "accuracy": all_nodes}]
+        groups += (
+            [] if part is None else [{"part": 1, "nodes": 1 if part == 0 else 10, "accuracy": part}]
+        )
+        more = {"accuracy_by_true_group": groups, "nodes": {"train": 60, "test": 20}}
+        split = f"{config.training.seed:064}"
+        found.append(record(config, test=all_nodes, split_sha256=split, **more))
+    return found
+
+
+def test_grouping_is_compared_with_its_control(store):
+    photo = [
+        *control_runs(control.GROUPED, "photo", [0.9, 0.8, 0.85], [0.5, 0.6, 0.7]),
+        *control_runs(control.CONTROL, "photo", [0.8, 0.75, 0.7], [0.4, 0.6, 0.7]),
+    ]
+    actor = control_runs(control.PLAIN, "actor", [0.4, 0.4], [None, 0])
+    alone = control_runs(control.CONTROL, "actor", [0.3, 0.3], [None, 0])
+    every, high, low = plan("control").tables(store.add("accuracy", [*photo, *actor, *alone]))
+    rows = {row[0]: row[1:] for row in every.rows}
+    assert rows["photo"][:4] == ("20", "85.00 ± 5.00 (3)", "75.00 ± 5.00 (3)", "")
+    groups, channel, both = rows["photo"][4:]
+    test = paired_test([0.9, 0.8, 0.85], [0.8, 0.75, 0.7], 1 / 3)
+    # t² = 6 with two degrees of freedom.
+    assert test.p_value == pytest.approx(1 - (6 / 8) ** 0.5)
+    low_end, high_end = (100 * (test.mean + sign * test.margin) for sign in (-1, 1))
+    assert groups == f"+10.00 (−{-low_end:.2f} to +{high_end:.2f}), p 0.13"
+    assert (channel, both) == ("", "")
+    assert rows["actor"][4:] == ("", "−10.00", "")
+    assert [row[0] for row in high.rows] == ["photo"]
+    assert [row[0] for row in low.rows] == ["photo", "actor"]
+    assert high.rows[0][5].startswith("+3.33")
+    old = control_runs(control.GROUPED, "photo", [0.1] * 3, [0.1] * 3)
+    for run in old:
+        run.result["revision"] = 1
+    assert plan("control").tables(Store(store.folder / "none")) == []
+    (store.folder / "accuracy.jsonl").unlink()
+    assert plan("control").tables(store.add("accuracy", [*old, *photo[3:]])) == []
 
 
 CASE = next(c for c in combined.CASES if (c.split, c.dataset) == ("published", GRAPH))
@@ -265,6 +344,48 @@ def test_the_combined_table_stands_beside_the_best_printed_number(store, monkeyp
     assert "| validation in the search, trials | 51.20, 20 |" in text
     assert "| test nodes that the search had seen | 80 % |" in text
     assert "squirrel" not in text
+
+
+def test_the_control_of_a_choice_is_searched_alike_without_groups(store, monkeypatch):
+    monkeypatch.setattr(combined, "CASES", (TWO,))
+    monkeypatch.setattr(combined, "load", lambda name, data_dir: None)
+    monkeypatch.setattr(combined, "seen_share", lambda *given: 0.0)
+    asked = []
+
+    def search(dataset, model, **options):
+        asked.append((model, options))
+        config = make_config(dataset=dataset, model=model, split="published")
+        found = {"training.averaging": 0.9}
+        return SimpleNamespace(value=0.4, parameters=found, config=config)
+
+    trained = []
+    kept = Store(store.folder, lambda configs: trained.extend(configs) or [], search)
+    place = store.folder / combined.CHOICES
+    best = choice("nctuned-gcn", 0.5, 20, **{"model.separation": "strict"})
+    for one in (best, choice("nctuned-sage", 0.4)):
+        combined.add_choice(one, place)
+    plan("combined").train(kept)
+    ((model, options),) = asked
+    assert (model, options["trials"], options["seeds"]) == ("nctuned-gcn", 20, TWO.search_seeds)
+    assert options["settings"]["model.separation"] == "none"
+    assert options["settings"]["training.patience"] == TWO.patience
+    groups = {key for key, values in TWO.space.items() if values != options["search"][key]}
+    assert groups == {"model.separation", "model.deviation", "model.threshold"}
+    assert not any(options["search"][key] for key in groups)
+    control_of = combined.find_control(TWO, best, combined.read_choices(place))
+    assert combined.best_choice(TWO, combined.read_choices(place)) == best
+    planned = combined.counted_runs(TWO, control_of)
+    assert {config.model.options["separation"] for config in planned} == {"none"}
+    assert {config.training.averaging for config in planned} == {0.9}
+    assert {config.name for config in planned} <= {config.name for config in trained}
+    runs = [record(config, test=0.48) for config in combined.counted_runs(TWO, best)]
+    runs += [record(config, test=0.45) for config in planned]
+    (table,) = plan("combined").tables(store.add("combined", runs))
+    text = table.markdown()
+    assert "| the same without groups, searched alike, test | 45.00 ± 0.00 (10) |" in text
+    assert "| separated minus that | +3.00 |" in text
+    plan("combined").train(Store(store.folder, kept.run, search))
+    assert len(asked) == 1  # it is kept
 
 
 def test_a_model_without_a_search_is_judged_by_validation(store, monkeypatch):

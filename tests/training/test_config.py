@@ -35,8 +35,8 @@ DATASETS = [
     "cora-full",
     "actor",
     "penn94",
-    "chameleon-filtered",
-    "squirrel-filtered",
+    "chameleon-filtered-864",
+    "squirrel-filtered-2205",
 ]
 
 
@@ -61,6 +61,14 @@ def test_presets_hold_the_papers_table():
     squirrel = make_config(dataset="squirrel-filtered", model="ncsage")
     assert squirrel.model.options["dropout"] == [0.8, 0.5]
     assert squirrel.data.scaling == "raw"
+
+
+@pytest.mark.parametrize("model", ["ncgcn", "gcn", "glognn"])
+def test_a_variant_of_a_dataset_has_its_presets(model):
+    one, other = "chameleon-filtered", "chameleon-filtered-864"
+    assert preset(model, one, "paper") == preset(model, other, "paper") != preset(model, "")
+    names = {make_config(dataset=name, model=model, split="paper").name for name in (one, other)}
+    assert len(names) == 2
 
 
 def test_a_graph_without_a_preset_gets_defaults():

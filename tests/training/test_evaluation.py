@@ -116,6 +116,16 @@ def test_true_groups_follow_the_rule_of_the_model(graph, kind):
     assert (result["threshold_kind"], result["thresholds"]) == (kind, [0.4])
 
 
+@pytest.mark.parametrize("kind", ["value", "attainable"])
+def test_true_groups_of_a_control_are_those_of_the_model_that_it_controls(graph, kind):
+    rule = GroupingRule(thresholds=(0.3,), kind=kind)
+    control = GroupingRule(thresholds=(0.3,), kind=kind, grouped=False)
+    expected, found = true_groups(graph, rule), true_groups(graph, control)
+    assert expected.group.any()
+    np.testing.assert_array_equal(found.group, expected.group)
+    assert found.thresholds == expected.thresholds
+
+
 def test_true_groups_are_of_the_attainable_where_most_nodes_cannot_reach_the_threshold():
     """A cycle of 30 classes: an NC above one half needs six nodes around, and there are three."""
     ring = np.arange(60)

@@ -40,7 +40,7 @@ NAMES = (
     *("groups", "interplay", "sensitivity", "alpha", "time", "entropy"),
 )
 #: Plans whose runs a checkout keeps in its folder ``results``.
-PLAN_NAMES = ("modes", "competitors", "stratified", "classic", "combined")
+PLAN_NAMES = ("control", "modes", "competitors", "stratified", "classic", "combined")
 #: At most so many missing runs are named.
 MOST_MISSING = 20
 

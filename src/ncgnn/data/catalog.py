@@ -44,6 +44,7 @@ class DatasetEntry:
         directed: Whether the direction of edges is kept.
         content_sha256: See :func:`content_sha256`; None if it is not recorded.
         binary_features: The files hold counts where the literature uses 0/1.
+        variant_of: The dataset whose shipped parameters are meant for this one too.
         in_paper: One of the ten benchmarks of the paper.
         large: Takes minutes and hundreds of megabytes.
         note: What else a user should know.
@@ -64,6 +65,7 @@ class DatasetEntry:
     directed: bool = False
     content_sha256: str | None = None
     binary_features: bool = False
+    variant_of: str = ""
     in_paper: bool = False
     large: bool = False
     note: str = ""

@@ -1,15 +1,20 @@
 """Experiments: sweeps of runs, tables of their results, and parameter searches."""
 
 from ncgnn.experiments.cells import Cell
-from ncgnn.experiments.results import (
+from ncgnn.experiments.comparison import (
     Difference,
+    adjust_for_many,
+    compare_runs,
+    paired_test,
+)
+from ncgnn.experiments.results import (
     Record,
     Row,
     as_records,
     flatten,
     format_value,
+    is_current,
     of_this_graph,
-    paired_test,
     read_runs,
     read_stored,
     results_table,
@@ -45,15 +50,18 @@ __all__ = [
     "TrueGroupRow",
     "TuneResult",
     "Watcher",
+    "adjust_for_many",
     "as_records",
     "by_true_group",
     "check_all_used",
     "check_settings",
+    "compare_runs",
     "file_for",
     "finished_runs",
     "flatten",
     "format_value",
     "grid",
+    "is_current",
     "of_this_graph",
     "other_divisions",
     "paired_test",

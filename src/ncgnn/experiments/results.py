@@ -8,18 +8,18 @@ that differ in nothing but their seed, and rows are compared seed by seed.
 from __future__ import annotations
 
 import json
-import math
 import re
-import statistics
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ncgnn._io import locked, write_text
 from ncgnn.data import load
 from ncgnn.errors import DataNotFoundError, InputError, NcgnnError
 from ncgnn.experiments.cells import read_error
+from ncgnn.experiments.comparison import Difference, compare_runs
+from ncgnn.nn import model_class
 from ncgnn.training import (
     CONFIG,
     DETAILS,
@@ -37,7 +37,7 @@ from ncgnn.training import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ncgnn.training import RunConfig, RunResult
 
@@ -55,8 +55,6 @@ _EFFORTS = (
     *("training.epochs", "training.patience", "training.metric", "training.class_shares"),
     "training.averaging",
 )
-#: Variance of differences that are equal but for rounding; accuracies differ by whole nodes.
-_NO_VARIANCE = 1e-24
 
 
 @dataclass(frozen=True)
@@ -386,7 +384,7 @@ def results_table(records: Iterable[Record], against: str | None = None) -> list
     mixed = {dataset for dataset, found in contents.items() if len(found) > 1}
     groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in known:
-        options = {k: v for k, v in flatten(record.config).items() if k != "training.seed"}
+        options = {k: v for k, v in _told(record).items() if k != "training.seed"}
         content = _content(record) if record.config["data"]["dataset"] in mixed else ""
         groups[json.dumps(options, sort_keys=True), content].append(record)
     families: dict[tuple[str, str, str], list[list[Record]]] = defaultdict(list)
@@ -412,6 +410,25 @@ def _content(record: Record) -> str:
     return (record.config["data"].get("fingerprint") or record.graph)[:8]
 
 
+def _told(record: Record) -> dict[str, Any]:
+    """What tells a run from others of its seed: its options, and the revision of its model."""
+    return flatten(record.config) | {"model.revision": _revision(record.result)}
+
+
+def _revision(result: Mapping[str, Any]) -> int:
+    return int(result.get("revision", 1))  # the first results do not say it
+
+
+def is_current(model: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
+    """Whether a result is of what a model is now, see :meth:`ncgnn.nn.Model.revision_of`.
+
+    Args:
+        model: Its name and options, as configurations have them.
+        result: The content of ``result.json``.
+    """
+    return _revision(result) == model_class(model["name"]).revision_of(model)
+
+
 def _options(record: Record, siblings: Sequence[Sequence[Record]]) -> str:
     """The options in which a row differs from most runs of this model on this dataset.
 
@@ -419,9 +436,9 @@ def _options(record: Record, siblings: Sequence[Sequence[Record]]) -> str:
     dataset is none of them; and from which run one started, every night from another one, is told
     where runs on the same content differ in it.
     """
-    own, content = flatten(record.config), _content(record)
+    own, content = _told(record), _content(record)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    configs = [flatten(group[0].config) for group in siblings]
+    configs = [_told(group[0]) for group in siblings]
     for name in dict.fromkeys(name for config in configs for name in config):
         for config, group in zip(configs, siblings, strict=True):
             if name != "training.start_from" or _content(group[0]) == content:
@@ -443,60 +460,6 @@ def _commonest(counts: Counter[str]) -> str | None:
 def _by_seed(group: Sequence[Record]) -> dict[int, Record]:
     found = {int(record.config["training"]["seed"]): record for record in group}
     return dict(sorted(found.items()))
-
-
-@dataclass(frozen=True)
-class Difference:
-    """How two models differ over the same seeds.
-
-    Attributes:
-        mean: Mean of the differences, first minus second.
-        std: Their sample standard deviation.
-        p_value: Of a two-sided paired test; None with fewer than two seeds or without variance, and
-            where the splits are not known.
-        seeds: Number of pairs.
-        over: What the test is about: other ``splits`` of the graph, or other ``initializations``
-            on the one split that all seeds share.
-        against: Label of the second model.
-    """
-
-    mean: float
-    std: float | None
-    p_value: float | None
-    seeds: int
-    over: Literal["splits", "initializations"] | None = None
-    against: str = ""
-
-
-def paired_test(
-    first: Sequence[float], second: Sequence[float], test_to_train: float = 0.0
-) -> Difference:
-    r"""Compare scores that two models reach with the same seeds.
-
-    Student's test on the differences :math:`d_i` with mean :math:`\bar d` and variance
-    :math:`s^2`, corrected for splits that overlap because all are drawn from one graph:
-
-    .. math:: t = \bar d / \sqrt{(1/n + n_{test}/n_{train})\, s^2}
-
-    (Nadeau and Bengio, "Inference for the Generalization Error", Machine Learning 52, 2003), with
-    :math:`n - 1` degrees of freedom. Without the correction differences look surer than they are.
-
-    ``test_to_train`` is the number of test nodes per training node; 0 leaves the correction out.
-    """
-    if len(first) != len(second) or not first:
-        raise InputError("a paired test needs the same seeds, at least one, of both models.")
-    differences = [a - b for a, b in zip(first, second, strict=True)]
-    mean, count = statistics.fmean(differences), len(differences)
-    if count < 2:
-        return Difference(mean, None, None, count)
-    variance = statistics.variance(differences)
-    if variance < _NO_VARIANCE:
-        return Difference(mean, 0.0, None, count)
-    from scipy.stats import t
-
-    statistic = mean / math.sqrt((1 / count + test_to_train) * variance)
-    p_value = float(2 * t.sf(abs(statistic), count - 1))
-    return Difference(mean, math.sqrt(variance), p_value, count)
 
 
 def _compare(rows: list[Row], against: str) -> list[Row]:
@@ -528,39 +491,8 @@ def compare_row(row: Row, other: Row | None) -> Row:
     """A row with its difference in test accuracy over the seeds and splits that both have."""
     if other is None or other is row:
         return row
-    pairs = [
-        (record, other.records[seed])
-        for seed, record in row.records.items()
-        if seed in other.records and _same_split(record, other.records[seed])
-    ]
-    if not pairs:
-        return row
-    return replace(row, difference=replace(_difference(pairs), against=other.label))
-
-
-def _same_split(first: Record, second: Record) -> bool:
-    """Whether both were tested, and, as far as known, on the same nodes of the same graph."""
-    if first.graph and second.graph and first.graph != second.graph:
-        return False
-    tested = "test" in first.result["scores"] and "test" in second.result["scores"]
-    one, other = first.result.get("split_sha256"), second.result.get("split_sha256")
-    return tested and one is not None and one == other
-
-
-def _difference(pairs: list[tuple[Record, Record]]) -> Difference:
-    """A paired test, where it is known what the pairs are drawn from."""
-    mine, theirs = (
-        [float(record.result["scores"]["test"]["accuracy"]) for record in column]
-        for column in zip(*pairs, strict=True)
-    )
-    splits = {first.result.get("split_sha256") for first, _ in pairs}
-    nodes = pairs[0][0].result.get("nodes") or {}
-    if len(splits) == 1 < len(pairs):  # all seeds share one split: weights alone were drawn anew
-        return replace(paired_test(mine, theirs), over="initializations")
-    if len(splits) == len(pairs) and nodes.get("train"):
-        ratio = nodes["test"] / nodes["train"]
-        return replace(paired_test(mine, theirs, ratio), over="splits")
-    return replace(paired_test(mine, theirs), p_value=None)
+    found = compare_runs(row.records, other.records)
+    return row if found is None else replace(row, difference=replace(found, against=other.label))
 
 
 def without_pairs(rows: Iterable[Row], against: str) -> list[str]:

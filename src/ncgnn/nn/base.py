@@ -31,6 +31,8 @@ from ncgnn.nn.inputs import Direction, as_inputs, as_nodes
 from ncgnn.options import AddedLater, Options
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ncgnn.graph import Graph, GraphLike
     from ncgnn.nn.grouping import GroupingRule
     from ncgnn.nn.inputs import GraphInputs
@@ -218,6 +220,14 @@ class Model(nn.Module):
             cls.title = cls.__name__
         if "__init__" in own and "Options" not in own:
             cls.Options = _options_of(cls) or cls.Options
+
+    @classmethod
+    def revision_of(cls, options: Mapping[str, Any]) -> int:
+        """Raised where a model with these options begins or trains otherwise than before.
+
+        A result holds it, so that one of an earlier revision is told from later ones.
+        """
+        return 1
 
     @classmethod
     def for_inputs(cls, inputs: GraphInputs, **options: Any) -> Self:

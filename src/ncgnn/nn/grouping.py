@@ -44,6 +44,7 @@ class GroupingRule:
             :func:`ncgnn.relative_confusion`). Where nobody is above a quantile of the last, as it
             is the largest value, the limit is the next smaller value.
         known_labels: Whether training nodes count with their labels instead of the predictions.
+        grouped: Whether nodes leave the first group at all.
     """
 
     hops: int = 1
@@ -51,6 +52,7 @@ class GroupingRule:
     guidance: Guidance = "nc"
     kind: ThresholdKind = "value"
     known_labels: bool = False
+    grouped: bool = True
 
     def limits(self, values: NDArray[np.float64]) -> tuple[float, ...]:
         """The thresholds as values; quantiles are taken among the given values of all nodes."""
@@ -61,9 +63,9 @@ class GroupingRule:
         return self.thresholds
 
     def assign(self, values: NDArray[np.float64], limits: tuple[float, ...]) -> NDArray[np.int64]:
-        """The group of every value: the number of limits that it is above."""
+        """The group of every value: the number of limits that it is above; 0 without groups."""
         group = np.zeros(len(values), dtype=np.int64)
-        for limit in limits:
+        for limit in limits if self.grouped else ():
             if self.guidance in ("nc", "nh"):
                 group += confusion_masks(values, limit)[1]
             else:

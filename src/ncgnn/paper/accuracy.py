@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from ncgnn.data import load
 from ncgnn.errors import DataNotFoundError, UnknownNameError
+from ncgnn.experiments import is_current
 from ncgnn.metrics import mean, neighborhood_confusion, node_homophily
 from ncgnn.nn import model_names
 from ncgnn.paper.printed import (
+    ABOUT_EARLIER,
     DATASETS,
+    EARLIER,
+    OTHER_GRAPHS,
+    RELATIVES,
     model_title,
     printed,
     printed_split,
@@ -36,6 +41,18 @@ METHODS = (
     *("mlp", "gcn", "sage", "gat", "h2gcn", "gprgnn", "fagcn", "acmgcn", "cpgnn", "wrgat"),
     *("gbksage", "hog", "glognn", "sngnn", "cagnn", "ncgcn", "ncsage"),
 )
+_ALONE: dict[str, Any] = {"model.grouped": False}
+#: A separated model with all its channels and nobody in the high group: what grouping does is the
+#: difference to this control, and not to a model without separation, which has fewer channels.
+CONTROLS = {
+    row.name: row
+    for row in (
+        Row("ncgcn-nobody-high", "ncgcn", "NCGCN, nobody high", _ALONE),
+        Row("ncsage-nobody-high", "ncsage", "NCSAGE, nobody high", _ALONE),
+        Row("nctuned-gcn-nobody-high", "nctuned-gcn", "NCTunedGCN, nobody high", _ALONE),
+        Row("nctuned-sage-nobody-high", "nctuned-sage", "NCTunedSAGE, nobody high", _ALONE),
+    )
+}
 #: NCGCN with a part taken away or changed.
 ABLATIONS = {
     row.name: row
@@ -60,32 +77,33 @@ ABLATIONS = {
 BACKBONES = {"ncgcn": "gcn", "ncsage": "sage"}
 #: Rows about the size of a graph.
 _SIZES = ("classes", "features", "nodes", "edges")
-#: Said where the paper's numbers are of other graphs than ours.
-EARLIER_RELEASE = (
-    "The paper's filtered graphs are an earlier release, with 864 (Chameleon) and 2,205 (Squirrel) "
-    "nodes, so what stands beside it there is measured on another graph."
-)
+
+
+_CHANGED = CONTROLS | ABLATIONS
 
 
 def rows_by_name(names: Sequence[str]) -> list[Row]:
-    """Rows of models of the registry and of ablations.
+    """Rows of models of the registry, of controls and of ablations.
 
     Raises:
-        UnknownNameError: A name is neither.
+        UnknownNameError: A name is none of them.
     """
-    known = [*model_names(), *ABLATIONS]
+    known = [*model_names(), *_CHANGED]
     for name in names:
         if name not in known:
             raise UnknownNameError("model", name, known)
-    return [ABLATIONS.get(name) or Row(name, name, model_title(name)) for name in names]
+    return [_CHANGED.get(name) or Row(name, name, model_title(name)) for name in names]
 
 
 @dataclass(frozen=True)
 class Entry:
     """One method on one dataset: accuracies, and macro-F1 on test nodes, over seeds.
 
+    Runs of an earlier revision of a model count where there are no others, and are told.
+
     Attributes:
         by_seed: Test accuracy of every seed.
+        earlier: Whether they are runs of an earlier revision.
     """
 
     test: Spread
@@ -93,6 +111,7 @@ class Entry:
     macro_f1: Spread
     seeds: tuple[int, ...]
     by_seed: dict[int, float]
+    earlier: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,12 +165,12 @@ class AccuracyTable:
         """The best methods on a dataset by test accuracy, and the second best.
 
         Other seeds are other splits, so that nothing is the best where methods have different
-        ones. Ablations do not take part; what is printed alike is alike.
+        ones. Controls and ablations do not take part; what is printed alike is alike.
         """
         there = {
             row.name: self.entries[row.name, dataset]
             for row in self.rows
-            if row.name not in ABLATIONS and (row.name, dataset) in self.entries
+            if row.name not in _CHANGED and (row.name, dataset) in self.entries
         }
         if len({entry.seeds for entry in there.values()}) > 1:
             return frozenset(), frozenset()
@@ -226,7 +245,7 @@ class Table1(AccuracyTarget):
 
     name = printed = "table1"
     title = "Test accuracy of all methods, with ablations"
-    models = (*METHODS, *ABLATIONS)
+    models = (*METHODS, "ncgcn-nobody-high", "ncsage-nobody-high", *ABLATIONS)
 
 
 class Table2(AccuracyTarget):
@@ -245,7 +264,7 @@ class ClassicPublished(AccuracyTarget):
     datasets = ("chameleon-filtered", "squirrel-filtered")
     models = (
         *("tuned-gcn", "tuned-sage", "tuned-gat", "nctuned-gcn", "nctuned-sage"),
-        *("mlp", "gcn", "sage", "ncgcn", "ncsage"),
+        *("mlp", "gcn", "sage", "ncgcn", "ncsage", *CONTROLS),
     )
 
 
@@ -298,11 +317,13 @@ def _entry(runs: Sequence[RunResult]) -> Entry:
     def over(part: str, score: str) -> Spread:
         return Spread.of([float(run.result["scores"][part][score]) for run in runs])
 
+    now = [run for run in runs if is_current(run.config.model.model_dump(), run.result)]
+    runs, earlier = now or runs, not now
     by_seed = {
         run.config.training.seed: float(run.result["scores"]["test"]["accuracy"]) for run in runs
     }
     scores = over("test", "accuracy"), over("val", "accuracy"), over("test", "macro_f1")
-    return Entry(*scores, tuple(sorted(by_seed)), by_seed)
+    return Entry(*scores, tuple(sorted(by_seed)), by_seed, earlier)
 
 
 def _facts(dataset: str, request: Request) -> GraphFacts | None:
@@ -340,13 +361,15 @@ def _accuracy_table(data: AccuracyTable) -> Table:
         "Test accuracy at the best validation epoch, mean ± sample standard deviation over "
         f"{most} seed{'' if most == 1 else 's'}, or as many as stand in brackets, percent. The "
         "best and the second best of a column are marked where all methods have the same seeds; "
-        "ablations do not take part."
+        "controls and ablations do not take part."
     ]
-    filtered = [name for name in data.datasets if name.endswith("-filtered")]
+    filtered = [name for name in data.datasets if name in RELATIVES]
     beside = any(data.paper(row.name, name) is not None for row in data.rows for name in filtered)
     facts = data.table == "table1" and any(name in data.facts for name in filtered)
     if data.table != "classic" and (beside or facts):
-        notes.append(EARLIER_RELEASE)
+        notes.append(OTHER_GRAPHS)
+    if any(entry.earlier for entry in data.entries.values()):
+        notes.append(ABOUT_EARLIER)
     title = f"{data.table}, {data.split} split"
     return Table(title, ("", *data.datasets), tuple(lines), tuple(notes))
 
@@ -444,7 +467,7 @@ def _accuracy_cell(data: AccuracyTable, row: str, dataset: str) -> Cell:
     entry = data.entries.get((row, dataset))
     if entry is None:
         return ""
-    text = f"{percent(entry.test)}{_fewer_seeds(data, entry)}"
+    text = f"{percent(entry.test)}{_fewer_seeds(data, entry)}{f' {EARLIER}' * entry.earlier}"
     best, second = data.leaders(dataset)
     return Marked(text, "best" if row in best else "second" if row in second else "")
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ncgnn.data import load
 from ncgnn.metrics import duplication_rates
-from ncgnn.paper.accuracy import EARLIER_RELEASE
-from ncgnn.paper.printed import DATASETS, printed, printed_text
+from ncgnn.paper.printed import DATASETS, OTHER_GRAPHS, RELATIVES, printed, printed_text
 from ncgnn.paper.targets import Target
 from ncgnn.report import Table
 
@@ -67,6 +66,6 @@ class Duplication(Target[DuplicationTable]):
             paper = [printed_text(printed("duplication", kind, name)) for name in data.datasets]
             lines += [("  paper", *paper)] if any(paper) else []
         notes = ["Nodes beyond the first of each kind, in percent of all."]
-        if any(name.endswith("-filtered") for name in data.datasets):
-            notes.append(EARLIER_RELEASE)
+        if any(name in RELATIVES for name in data.datasets):
+            notes.append(OTHER_GRAPHS)
         return [Table(self.name, ("", *data.datasets), tuple(lines), tuple(notes))]

@@ -473,7 +473,7 @@ def preset(model: str, dataset: str, split: str | None = None) -> Tree:
     What was searched on a family of splits is for that family alone: on others, parameters would
     be chosen with labels of their test nodes.
     """
-    tree, name = _shipped(model), locate_dataset(dataset)
+    tree, name = _shipped(model), _preset_name(dataset)
     own = tree.pop("datasets", {}).get(name, {})
     tree.pop("search", None)
     tree = _merge(tree, own)
@@ -482,6 +482,13 @@ def preset(model: str, dataset: str, split: str | None = None) -> Tree:
             section, option = find_option(key)
             tree.setdefault(section, {})[option] = value
     return tree
+
+
+def _preset_name(dataset: str) -> str:
+    """The dataset that presets name: that of which it is a variant, or itself."""
+    name = locate_dataset(dataset)
+    variants = {entry.name: entry.variant_of for entry in list_datasets() if entry.variant_of}
+    return variants.get(name, name)
 
 
 def tables_preset(model: str, *, directed: bool) -> Tree:
@@ -503,7 +510,7 @@ def edges_of_tables(dataset: str) -> TableEdges | None:
 
 def has_preset(model: str, dataset: str) -> bool:
     """Whether parameters for exactly this dataset are shipped, whatever the split."""
-    return locate_dataset(dataset) in _shipped(model).get("datasets", {})
+    return _preset_name(dataset) in _shipped(model).get("datasets", {})
 
 
 def has_own_values(model: str, dataset: str, split: str | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -358,6 +359,7 @@ def true_groups(graph: Graph, rule: GroupingRule | None) -> TrueGroups:
     confusion = neighborhood_confusion(graph, hops=hops)
     mean = float(np.nanmean(confusion)) if np.isfinite(confusion).any() else None
     if rule is not None and rule.guidance == "nc" and rule.kind.startswith("attainable"):
+        rule = replace(rule, grouped=True)  # where nodes belong, wherever a model puts them
         group = Grouper(graph, rule)(torch.from_numpy(graph.labels.copy())).group.numpy()
         return TrueGroups(confusion, group, hops, rule.thresholds, rule.kind, mean)
     thresholds = (DEFAULT_THRESHOLD,)

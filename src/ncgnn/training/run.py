@@ -161,7 +161,7 @@ def fit(
 def _warn_of_small_groups(trainer: Trainer) -> None:
     """Warn of groups with under one percent of the nodes in the best epoch."""
     rule, group = trainer.rule, trainer.state.best_grouping.group
-    if rule is not None:
+    if rule is not None and rule.grouped:
         sizes = torch.bincount(group, minlength=len(rule.thresholds) + 1).tolist()
         if text := about_small_groups(sizes, rule.kind, rule.guidance):
             warnings.warn(text, NcgnnWarning, stacklevel=3)

@@ -369,6 +369,7 @@ class TrainedModel:
             "split": config.data.split,
             "split_sha256": self.split.sha256,
             "seed": config.training.seed,
+            "revision": type(self.model).revision_of(config.model.options),
             "metric": config.training.metric,
             "best_epoch": best_epoch,
             "epochs": epochs,

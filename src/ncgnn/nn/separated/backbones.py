@@ -21,7 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import torch
 from torch import nn
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from ncgnn.nn.layers import SharedProducts
     from ncgnn.nn.separated.channels import Operators, Separation
 
+
+#: How the weights of a linear layer begin: Xavier-uniform with the gain of ReLU, or uniform within
+#: ±1/√(number of inputs), as those of PyG's layers.
+Initialization = Literal["xavier", "pyg"]
 
 # Where the second layer needs more of the first one's rows, all of them are computed at once.
 _FEW = 0.25
@@ -86,18 +90,38 @@ class Backbone(ABC):
 
 
 class LinearLayer(nn.Module):
-    """The weights of Σ_t P_t · H · W_t + b."""
+    """The weights of Σ_t P_t · H · W_t + b.
 
-    def __init__(self, width: int, hidden: int, terms: int, bias: bool) -> None:
+    Args:
+        width: Number of columns of H.
+        hidden: Number of columns of the result.
+        terms: Number of weight matrices.
+        bias: Whether there is a b.
+        initialization: How weights begin, see :data:`Initialization`.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        hidden: int,
+        terms: int,
+        bias: bool,
+        initialization: Initialization = "xavier",
+    ) -> None:
         super().__init__()
+        self.initialization: Initialization = initialization
         self.weights = nn.ParameterList(torch.empty(width, hidden) for _ in range(terms))
         self.bias = nn.Parameter(torch.empty(hidden)) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier-uniform weights with the gain of ReLU, bias zero."""
+        """First weights, bias zero."""
         for weight in self.weights:
-            nn.init.xavier_uniform_(weight, gain=nn.init.calculate_gain("relu"))
+            if self.initialization == "pyg":
+                bound = max(1, len(weight)) ** -0.5
+                nn.init.uniform_(weight, -bound, bound)
+            else:
+                nn.init.xavier_uniform_(weight, gain=nn.init.calculate_gain("relu"))
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
@@ -109,17 +133,28 @@ class LinearBackbone(Backbone):
         name: Of the operators: ``"gcn"``, ``"sage"``, or another key of ``OPERATORS``.
         self_loops: Whether every node is its own neighbor too.
         direction: Which edges bring messages.
+        bias: Whether layers have one; None = as usual with these operators.
+        initialization: How weights begin.
     """
 
-    def __init__(self, name: str, self_loops: bool, direction: Direction = "incoming") -> None:
+    def __init__(
+        self,
+        name: str,
+        self_loops: bool,
+        direction: Direction = "incoming",
+        bias: bool | None = None,
+        initialization: Initialization = "xavier",
+    ) -> None:
         self.operators = OPERATORS[name]
+        self.bias = self.operators.bias if bias is None else bias
+        self.initialization: Initialization = initialization
         self.self_loops: bool = self_loops
         self.direction: Direction = direction
         self.terms = self.operators.count_terms(self_loops, direction)
 
     def layer(self, width: int, hidden: int) -> LinearLayer:
         """One weight matrix per operator."""
-        return LinearLayer(width, hidden, self.terms, self.operators.bias)
+        return LinearLayer(width, hidden, self.terms, self.bias, self.initialization)
 
     def reach(self, layers: int) -> int:
         """One hop per layer, and one more where neighbors' degrees count."""

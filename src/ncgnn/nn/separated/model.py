@@ -22,14 +22,18 @@ from ncgnn.nn.layers import SharedProducts, product
 from ncgnn.nn.separated.backbones import (
     Attention,
     ConvBackbone,
+    Initialization,
     Isomorphism,
     LinearBackbone,
     SumConvolution,
     TwoWayBackbone,
 )
 from ncgnn.nn.separated.channels import Layouts, Separation
+from ncgnn.options import AddedLater
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ncgnn.nn.functional import DropoutKey
     from ncgnn.nn.inputs import Direction, GraphInputs
     from ncgnn.nn.layers import Term
@@ -68,6 +72,9 @@ class SeparatedOptions(ModelOptions):
     """Group by ``nc``, by ``nh`` (the ablation), by ``degree``, or by a function of your own."""
     known_labels: bool = False
     """Whether training labels replace predictions when NC is estimated."""
+    grouped: Annotated[bool, AddedLater] = True
+    """Whether confused nodes leave the first group; false is the control of an experiment: the same
+    channels and weights, and nobody in any other group."""
 
     @field_validator("guidance")
     @classmethod
@@ -102,8 +109,23 @@ class SeparatedOptions(ModelOptions):
     def rule(self) -> GroupingRule:
         """How nodes are grouped."""
         return GroupingRule(
-            self.hops, self.threshold, self.guidance, self.threshold_kind, self.known_labels
+            self.hops,
+            self.threshold,
+            self.guidance,
+            self.threshold_kind,
+            self.known_labels,
+            self.grouped,
         )
+
+
+class SageOptions(SeparatedOptions):
+    """Options of NCSAGE; the authors' code has ``bias = false`` and ``initialization = "pyg"``."""
+
+    bias: Annotated[bool, AddedLater] = True
+    """Whether both layers of every channel add a bias."""
+    initialization: Annotated[Initialization, AddedLater] = "xavier"
+    """How the weights of both layers begin: ``xavier``-uniform with the gain of ReLU, as in NCGCN,
+    or as those of ``pyg``'s layers, uniform within ±1/√(number of inputs)."""
 
 
 class SeparatedGNN(Model):
@@ -154,7 +176,7 @@ class SeparatedGNN(Model):
         self.num_groups = len(chosen.dropout)
         self.activation = chosen.activation
         self.direction = chosen.direction
-        self.backbone = _backbone(backbone or type(self).layer, chosen.self_loops, self.direction)
+        self.backbone = self._make_backbone(backbone or type(self).layer, chosen)
         self.uses_weights = self.maskable = isinstance(self.backbone, LinearBackbone)
         self.reach = self.backbone.reach(2)
         channels = 1 if self.separation == "none" else self.num_groups
@@ -162,12 +184,23 @@ class SeparatedGNN(Model):
             self.backbone.layer(num_features, hidden) for _ in range(channels)
         )
         self.second = nn.ModuleList(self.backbone.layer(hidden, hidden) for _ in range(channels))
-        self.mixing = nn.Parameter(torch.full((channels, 2), 0.5))
+        self.mixing = nn.Parameter(torch.zeros(channels, 2))
         self.raw = nn.Parameter(torch.empty(num_features, hidden))
         self.readout = nn.Linear(hidden, num_classes)
         nn.init.xavier_uniform_(self.raw, gain=nn.init.calculate_gain("relu"))
         self._products = SharedProducts()
         self._layouts = Layouts(self.backbone, self.separation, self.num_groups)
+
+    @classmethod
+    def revision_of(cls, options: Mapping[str, Any]) -> int:
+        """2: mixing weights begin at 0, where 0.5 was before, which weight decay acts on."""
+        return 2
+
+    def _make_backbone(
+        self, backbone: BackboneName | LayerConstructor, chosen: SeparatedOptions
+    ) -> Backbone:
+        """What passes messages."""
+        return _backbone(backbone, chosen.self_loops, chosen.direction)
 
     @property
     def channel_alpha(self) -> torch.Tensor:
@@ -264,7 +297,16 @@ class NCGCN(SeparatedGNN):
 class NCSAGE(SeparatedGNN):
     """Separated learning with SAGE layers, mean (https://arxiv.org/abs/1706.02216)."""
 
+    Options = SageOptions
     layer = "sage"
+
+    def _make_backbone(
+        self, backbone: BackboneName | LayerConstructor, chosen: SeparatedOptions
+    ) -> Backbone:
+        made = super()._make_backbone(backbone, chosen)
+        if isinstance(made, LinearBackbone) and isinstance(chosen, SageOptions):
+            made.bias, made.initialization = chosen.bias, chosen.initialization
+        return made
 
 
 class NCGAT(SeparatedGNN):

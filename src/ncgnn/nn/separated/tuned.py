@@ -17,6 +17,8 @@ from ncgnn.nn.separated.channels import Layouts
 from ncgnn.nn.separated.model import SeparatedOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ncgnn.nn.functional import DropoutKey
     from ncgnn.nn.inputs import GraphInputs
     from ncgnn.nn.layers import Term
@@ -122,7 +124,7 @@ class SeparatedTunedGNN(Model):
             _GroupedLayer(width, chosen.hidden, groups, (kinds, own), chosen.norm, chosen.common)
             for width in widths
         )
-        self.mixing = nn.Parameter(torch.full((groups, 2), 0.5)) if chosen.raw else None
+        self.mixing = nn.Parameter(torch.zeros(groups, 2)) if chosen.raw else None
         self.raw = nn.Parameter(torch.empty(num_features, chosen.hidden)) if chosen.raw else None
         if self.raw is not None:
             nn.init.xavier_uniform_(self.raw, gain=nn.init.calculate_gain("relu"))
@@ -134,6 +136,11 @@ class SeparatedTunedGNN(Model):
         )
         self.reach = backbone.reach(chosen.layers)
         self._layouts = Layouts(backbone, chosen.separation, self.num_groups)
+
+    @classmethod
+    def revision_of(cls, options: Mapping[str, Any]) -> int:
+        """2 where mixing weights begin at 0, as in :class:`ncgnn.nn.SeparatedGNN`."""
+        return 2 if options.get("raw", True) else 1
 
     @property
     def channel_alpha(self) -> torch.Tensor:

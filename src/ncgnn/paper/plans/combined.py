@@ -4,8 +4,12 @@ For every graph and family of splits (:data:`CASES`) a search chooses how nodes 
 tuned classic backbone; width, depth and rates are those of the backbone's authors unless a case
 says otherwise. Models without trials keep their preset and are judged by one run. The model with
 the best validation accuracy is trained with the seeds that count. On ``paper`` splits all are
-corrected for class shares. The backbone without groups, as its authors tuned it, is trained beside
-it and never chosen; where a narrower model was chosen, it is not.
+corrected for class shares.
+
+Two models stand beside it and are never chosen. Its control is the same model without groups
+(``separation = none``), searched with as many trials, the same seeds, space, averaging and
+patience: what it has less is what groups are worth. The other one is the backbone as its authors
+tuned it; where a narrower model was chosen, it is not trained.
 """
 
 from __future__ import annotations
@@ -19,12 +23,13 @@ from typing import TYPE_CHECKING, Any
 from ncgnn._io import locked, write_text
 from ncgnn.data import load
 from ncgnn.errors import InputError
-from ncgnn.experiments import seen_share
+from ncgnn.experiments import compare_runs, seen_share
 from ncgnn.paper.plans.store import (
     Kept,
     Plan,
     Store,
     configs_for,
+    difference_text,
     graph_table,
     majority_row,
     pick,
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from ncgnn.experiments import Record
     from ncgnn.report import Table
     from ncgnn.training import RunConfig
 
@@ -74,6 +80,9 @@ WIDE_SPACE: dict[str, list[Any]] = SPACE | {
     "model.residual": [False, True],
     "model.raw": [False],
 }
+#: Options of groups, of which a model without them has nothing to search.
+OF_GROUPS = ("model.separation", "model.deviation", "model.hops", "model.threshold", "model.shared")
+_NO_GROUPS: dict[str, Any] = {"model.separation": "none"}
 CHOICES = "combined-choices.json"
 
 
@@ -102,29 +111,39 @@ class Case:
     widths: dict[str, int] = field(default_factory=dict[str, int])
     space: dict[str, list[Any]] = field(default_factory=lambda: SPACE)
 
-    def settings(self, model: str) -> dict[str, Any]:
+    def settings(self, model: str, *, control: bool = False) -> dict[str, Any]:
         """What differs from a model's preset in every run."""
-        fixed = FIXED.get(self.split, {})
+        fixed = FIXED.get(self.split, {}) | (_NO_GROUPS if control else {})
         if model not in BESIDE:
             return fixed
         width = {"model.hidden": self.widths[model]} if model in self.widths else {}
         return fixed | {"training.patience": self.patience} | width
 
+    def searched(self, *, control: bool = False) -> dict[str, list[Any]]:
+        """What is searched, where a control has no groups."""
+        # An empty list keeps the preset's value.
+        return self.space | ({key: [] for key in OF_GROUPS} if control else {})
+
     def configs(
-        self, model: str, parameters: Mapping[str, Any], seeds: Iterable[int] | None = None
+        self,
+        model: str,
+        parameters: Mapping[str, Any],
+        seeds: Iterable[int] | None = None,
+        *,
+        control: bool = False,
     ) -> list[RunConfig]:
         """Runs of a model with some parameters, by default with the seeds that count."""
         chosen = range(self.counted) if seeds is None else seeds
-        settings = self.settings(model) | dict(parameters)
+        settings = self.settings(model, control=control) | dict(parameters)
         return configs_for(self.dataset, model, self.split, chosen, settings)
 
-    def search_key(self, model: str) -> str:
+    def search_key(self, model: str, *, control: bool = False) -> str:
         """A hash of all that makes a choice: another search is another choice."""
         trials = self.trials[model]
-        (first, *_) = self.configs(model, {}, self.search_seeds)
+        (first, *_) = self.configs(model, {}, self.search_seeds, control=control)
         tables = naming_options(first.model_dump(mode="json"))
         about = [trials, tables, self.search_seeds, self.counted]
-        about += [self.space] if trials else []
+        about += [self.searched(control=control)] if trials else []
         return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:10]
 
 
@@ -158,6 +177,7 @@ class Choice:
         parameters: The values that were chosen, by ``section.option``.
         search: What was searched, as :meth:`Case.search_key` has it.
         seen: Share of the test nodes of the seeds that count which the search trained or validated.
+        control: Whether it is the control of that model, without groups.
     """
 
     split: str
@@ -168,6 +188,7 @@ class Choice:
     parameters: dict[str, Any]
     search: str
     seen: float | None
+    control: bool = False
 
 
 class Combined(Plan):
@@ -195,6 +216,10 @@ class Combined(Plan):
             best = best_choice(case, read_choices(place))
             if best is not None:
                 store.train((*counted_runs(case, best), *beside_runs(case, best)), *_FILES)
+                if find_control(case, best, read_choices(place)) is None:
+                    add_choice(make_choice(case, best.model, store, control=True), place)
+                if control := find_control(case, best, read_choices(place)):
+                    store.train(counted_runs(case, control), *_FILES)
 
     def tables(self, store: Store) -> list[Table]:
         """One table per family of splits that has something to show."""
@@ -214,10 +239,14 @@ def read_choices(place: Path) -> list[Choice]:
 
 def add_choice(choice: Choice, place: Path) -> None:
     """Keep a choice, in place of an earlier one."""
-    mine = (choice.split, choice.dataset, choice.model)
+    mine = _place(choice)
     with locked(place.with_name(f".{place.name}.lock")):
-        others = [c for c in read_choices(place) if (c.split, c.dataset, c.model) != mine]
+        others = [one for one in read_choices(place) if _place(one) != mine]
         write_text(place, json.dumps([vars(one) for one in (*others, choice)], indent=1) + "\n")
+
+
+def _place(choice: Choice) -> tuple[str, str, str, bool]:
+    return choice.split, choice.dataset, choice.model, choice.control
 
 
 def find_choices(case: Case, choices: Iterable[Choice]) -> dict[str, Choice]:
@@ -227,8 +256,16 @@ def find_choices(case: Case, choices: Iterable[Choice]) -> dict[str, Choice]:
         for one in choices
         if (one.split, one.dataset) == (case.split, case.dataset)
         and one.model in case.trials
+        and not one.control
         and one.search == case.search_key(one.model)
     }
+
+
+def find_control(case: Case, choice: Choice, choices: Iterable[Choice]) -> Choice | None:
+    """The control of a choice, searched as the case plans it; None until there is one."""
+    key = case.search_key(choice.model, control=True)
+    mine = (case.split, case.dataset, choice.model, True)
+    return next((one for one in choices if _place(one) == mine and one.search == key), None)
 
 
 def best_choice(case: Case, choices: Iterable[Choice]) -> Choice | None:
@@ -237,7 +274,7 @@ def best_choice(case: Case, choices: Iterable[Choice]) -> Choice | None:
     return max(there.values(), key=lambda c: c.value) if len(there) == len(case.trials) else None
 
 
-def make_choice(case: Case, model: str, store: Store) -> Choice:
+def make_choice(case: Case, model: str, store: Store, *, control: bool = False) -> Choice:
     """Search, or judge the preset by its runs with the seeds of the search."""
     dataset, seeds, trials = case.dataset, case.search_seeds, case.trials[model]
     if trials:
@@ -250,12 +287,12 @@ def make_choice(case: Case, model: str, store: Store) -> Choice:
             trials=trials,
             seeds=seeds,
             evaluate_seeds=0,
-            settings=case.settings(model),
-            search=case.space,
+            settings=case.settings(model, control=control),
+            search=case.searched(control=control),
         )
         value, parameters, first = found.value, found.parameters, found.config
     else:
-        tried = case.configs(model, {}, seeds)
+        tried = case.configs(model, {}, seeds, control=control)
         store.train(tried, *_FILES)
         records = pick(tried, store.kept(*_FILES[::-1]))
         if len(records) < len(tried):
@@ -264,13 +301,13 @@ def make_choice(case: Case, model: str, store: Store) -> Choice:
         parameters, first = {}, tried[0]
     counted = tuple(range(case.counted))
     seen = seen_share(load(dataset, store.data_dir), first.data, seeds, counted)
-    key = case.search_key(model)
-    return Choice(case.split, dataset, model, value, trials, parameters, key, seen)
+    key = case.search_key(model, control=control)
+    return Choice(case.split, dataset, model, value, trials, parameters, key, seen, control)
 
 
 def counted_runs(case: Case, choice: Choice) -> list[RunConfig]:
     """The runs of a choice that count."""
-    return case.configs(choice.model, choice.parameters)
+    return case.configs(choice.model, choice.parameters, control=choice.control)
 
 
 def beside_runs(case: Case, choice: Choice) -> list[RunConfig]:
@@ -288,7 +325,7 @@ PRINTED = {
 TITLES = {
     "paper": "`paper` split, ours with the correction for class shares (`class_shares=val`). "
     "Printed: the better of the paper's NCGCN and NCSAGE, without that correction, and for the "
-    "filtered graphs on their earlier release",
+    "filtered graphs of 864 and 2,205 nodes",
     "published": "published masks. Printed: the best tuned classic model",
     "uniform": "the one published uniform split, seeds are first weights. Printed: the best tuned "
     "classic model",
@@ -303,8 +340,18 @@ def _family_table(split: str, kept: Kept, choices: Sequence[Choice]) -> Table | 
         return None
     ours = [pick(counted_runs(case, choice), kept) for case, choice in best]
     plain = [pick(beside_runs(case, choice), kept) for case, choice in best]
+    controls = [find_control(case, choice, choices) for case, choice in best]
+    alike = [
+        pick(counted_runs(case, control), kept) if control else []
+        for (case, _), control in zip(best, controls, strict=True)
+    ]
+    about_control = {
+        "the same without groups, searched alike, test": [test_cell(runs) for runs in alike],
+        "separated minus that": [_gain(*runs) for runs in zip(ours, alike, strict=True)],
+    }
     rows = {
         "separated, test": [test_cell(runs) for runs in ours],
+        **(about_control if any(alike) else {}),
         "printed": [_best_printed(split, case.dataset) for case, _ in best],
         "its backbone as tuned by its authors, test": [test_cell(runs) for runs in plain],
         **majority_row([ours]),
@@ -323,6 +370,13 @@ def _family_table(split: str, kept: Kept, choices: Sequence[Choice]) -> Table | 
     )
     graphs = [case.dataset for case, _ in best]
     return graph_table(f"Test accuracy, {TITLES[split]}", graphs, rows, *([note] if narrow else []))
+
+
+def _gain(ours: Sequence[Record], control: Sequence[Record]) -> str:
+    mine, others = (
+        {int(one.config["training"]["seed"]): one for one in runs} for runs in (ours, control)
+    )
+    return difference_text(compare_runs(mine, others))
 
 
 def _chosen_words(case: Case, choice: Choice) -> str:

@@ -34,7 +34,7 @@ from ncgnn.paper.plans.store import (
     score_rows,
     test_cell,
 )
-from ncgnn.paper.printed import printed, printed_text, published
+from ncgnn.paper.printed import OTHER_GRAPHS, printed, printed_text, published
 from ncgnn.training import RunConfig, preset, search_space
 
 if TYPE_CHECKING:
@@ -51,9 +51,12 @@ MODELS = (
     *("cpgnn", "wrgat", "gbksage", "hog", "glognn", "sngnn", "sngnn++", "cagnn"),
     *("appnp", "gcnii", "mixhop", "linkx", "bernnet", "sgc"),
 )
+#: The same channels and parameters as a separated model, and nobody in the high group.
+CONTROLS = {"ncgcn, nobody high": "ncgcn", "ncsage, nobody high": "ncsage"}
 #: Rows for another variant of a model.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "sngnn++": ("sngnn", {"model.variant": "plusplus"})
+    "sngnn++": ("sngnn", {"model.variant": "plusplus"}),
+    **{row: (model, {"model.grouped": False}) for row, model in CONTROLS.items()},
 }
 #: On the largest graphs, and beside the paper's own models on stratified splits.
 BASIC = ("mlp", "gcn", "sage")
@@ -205,7 +208,7 @@ class Competitors(Plan):
         if not found:
             return []
         graphs = [graph for graph in PLAN if any(graph == place for _, place in found)]
-        rows = [row for row in (*MODELS, *OURS) if any(row == name for name, _ in found)]
+        rows = [row for row in (*MODELS, *OURS, *CONTROLS) if any(row == name for name, _ in found)]
         runs = {row: [found.get((row, graph), []) for graph in graphs] for row in rows}
         return [
             self.accuracy_table(graphs, runs, store),
@@ -254,6 +257,7 @@ class Competitors(Plan):
             f"\\* more than {SHORT:g} points below the paper; `shares`: those runs once more with "
             "`class_shares=val`; ‡ runs of one cell by several versions of this package.",
             f"More than {SHORT:g} points below, → with `class_shares=val`: {'; '.join(below)}.",
+            OTHER_GRAPHS,
         )
 
     def presets(self, store: Store) -> str:
@@ -291,14 +295,18 @@ class Stratified(Competitors):
 
     def rows(self, dataset: str) -> tuple[str, ...]:
         """The same on every dataset."""
-        return (*BASIC, *OURS)
+        return (*BASIC, *OURS, *CONTROLS)
 
     def search(self, row: str, dataset: str, store: Store | None = None) -> list[RunConfig]:
-        """None on large graphs, whose choice was made on other splits."""
-        return [] if dataset in LARGE else super().search(row, dataset, store)
+        """None on large graphs, whose choice was made on other splits, nor for controls."""
+        return [] if dataset in LARGE or row in CONTROLS else super().search(row, dataset, store)
 
     def choice(self, row: str, dataset: str, store: Store) -> int | None:
-        """On large graphs that of the paper's splits, for our models the paper's own."""
+        """On large graphs that of the paper's splits, for our models the paper's own.
+
+        A control has the choice of its model.
+        """
+        row = CONTROLS.get(row, row)
         if dataset not in LARGE:
             return super().choice(row, dataset, store)
         if row in OURS:

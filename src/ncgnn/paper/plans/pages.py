@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ncgnn.report import Table
 
 _PLACES = {
+    "control": "control:Control",
     "modes": "modes:Modes",
     "competitors": "competitors:Competitors",
     "stratified": "competitors:Stratified",
@@ -78,9 +79,14 @@ class Classic(Plan):
         for name, seeds in self.seeds.items():
             shown = target(name)
             every = Request(shown.datasets, shown.models, tuple(range(seeds)), shown.split)
-            there = [cell for cell in shown.cells(every) if cell.name in stored]
+            there = [
+                (graph, row.name)
+                for graph in every.datasets
+                for row in shown.rows(every, graph)
+                if any(cell.name in stored for cell in row.configs(every, graph))
+            ]
             if there:
-                graphs, models = {c.data.dataset for c in there}, {c.model.name for c in there}
+                graphs, models = {graph for graph, _ in there}, {model for _, model in there}
                 request = replace(
                     every,
                     datasets=tuple(name for name in shown.datasets if name in graphs),

@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.experiments import Record, as_records, read_stored, write_stored
+from ncgnn.experiments import Record, as_records, is_current, read_stored, write_stored
+from ncgnn.paper.printed import ABOUT_EARLIER, EARLIER
 from ncgnn.report import Cell, Table, percent
 from ncgnn.training import Spread, make_config
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from ncgnn.experiments import TuneResult
+    from ncgnn.experiments import Difference, TuneResult
     from ncgnn.training import RunConfig, RunResult
 
 Kept = dict[str, Record]
@@ -57,10 +58,11 @@ class Store:
     def train(self, configs: Iterable[RunConfig], name: str, *others: str) -> None:
         """Train what neither a file nor the others hold yet, and add it to the first.
 
-        With a deadline runs are trained one by one in their order, and each is kept at once.
+        What an earlier revision of a model left is trained again. With a deadline runs are trained
+        one by one in their order, and each is kept at once.
         """
         known = self.kept(name, *others)
-        missing = [config for config in configs if config.name not in known]
+        missing = [c for c in configs if c.name not in known or not is_now(known[c.name])]
         batches = [missing] if self.deadline is None else [[config] for config in missing]
         for batch in batches:
             if batch and self.run is not None and not self.is_late:
@@ -92,22 +94,37 @@ class Plan(ABC):
         """Tables of what the store holds; none if it holds nothing of the plan."""
 
 
+def is_now(record: Record) -> bool:
+    """Whether a run is of what its model is now."""
+    return is_current(record.config["model"], record.result)
+
+
 def pick(configs: Iterable[RunConfig], kept: Kept) -> list[Record]:
     """The records of planned runs that are there, in the order of the plan."""
     return [kept[config.name] for config in configs if config.name in kept]
 
 
 def score_cell(records: Sequence[Record], part: str = "test", score: str = "accuracy") -> str:
-    """Mean ± sample standard deviation (number of seeds), in percent; empty without runs."""
+    """Mean ± sample standard deviation (number of seeds), in percent; empty without runs.
+
+    Runs of an earlier revision of a model count where there are no others, and are marked.
+    """
     if not records:
         return ""
-    values = [float(record.result["scores"][part][score]) for record in records]
-    return f"{percent(Spread.of(values))} ({len(values)})"
+    counted = current(records)
+    values = [float(record.result["scores"][part][score]) for record in counted]
+    mark = "" if all(map(is_now, counted)) else f" {EARLIER}"
+    return f"{percent(Spread.of(values))} ({len(values)}){mark}"
+
+
+def current(records: Sequence[Record]) -> Sequence[Record]:
+    """The runs of what their models are now; all if there is none."""
+    return [record for record in records if is_now(record)] or records
 
 
 def test_cell(records: Sequence[Record]) -> str:
     """A cell of test accuracy; runs of several versions of the package are marked with ‡."""
-    versions = {version for record in records for version in record.code.split("+")} - {""}
+    versions = {version for record in current(records) for version in record.code.split("+")} - {""}
     return score_cell(records) + (" ‡" if len(versions) > 1 else "")
 
 
@@ -128,12 +145,29 @@ def majority_row(runs: Iterable[Sequence[Sequence[Record]]]) -> dict[str, list[s
     return {"majority class": cells}
 
 
+def difference_text(found: Difference | None, p_value: float | None = None) -> str:
+    """A difference in points, with its interval and p, by default as it was tested."""
+    if found is None:
+        return ""
+    mean = _signed(found.mean)
+    p_value = found.p_value if p_value is None else p_value
+    if found.margin is None or p_value is None:
+        return mean
+    low, high = (_signed(found.mean + sign * found.margin) for sign in (-1, 1))
+    return f"{mean} ({low} to {high}), p {'< 0.01' if p_value < 0.01 else f'{p_value:.2f}'}"
+
+
+def _signed(share: float) -> str:
+    return f"{100 * share:+.2f}".replace("-", "−")
+
+
 def graph_table(
     title: str, graphs: Sequence[str], rows: Mapping[str, Sequence[Cell]], *notes: str
 ) -> Table:
     """A table with one column per graph."""
     lines = tuple((name, *cells) for name, cells in rows.items())
-    return Table(title, ("", *graphs), lines, notes)
+    marked = any(isinstance(cell, str) and EARLIER in cell for line in lines for cell in line)
+    return Table(title, ("", *graphs), lines, (*notes, ABOUT_EARLIER) if marked else notes)
 
 
 def configs_for(
