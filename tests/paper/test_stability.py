@@ -110,18 +110,23 @@ def clarified(dataset, folder):
     return request, runs
 
 
-def test_the_control_has_nobody_apart(clarified) -> None:
+def test_the_control_has_nobody_high(clarified) -> None:
     request, runs = clarified
     made = make("clarified", request, runs)
     (panel,) = made.data.panels
-    assert [row.name for row in panel.rows] == ["gcn", "ncgcn", "nobody-apart", "one-channel"]
+    assert [row.name for row in panel.rows] == [
+        "gcn",
+        "ncgcn",
+        "ncgcn-nobody-high",
+        "without-separation",
+    ]
     for row in target("clarified").rows(request, request.datasets[0]):
         for config in row.configs(request, request.datasets[0]):
-            if row.name == "nobody-apart":
-                assert config.model.options["threshold"] == [1.0]
+            if row.name == "ncgcn-nobody-high":
+                assert not config.model.options["grouped"]
                 assert runs[config.name].result["group_sizes"][1] == 0
                 assert config.model.options["separation"] == "renormalized"
-            if row.name == "one-channel":
+            if row.name == "without-separation":
                 assert config.model.options["separation"] == "none"
 
 
@@ -173,5 +178,5 @@ def test_the_paper_stands_beside_its_own_graph_alone(clarified) -> None:
 
 def test_an_unknown_row_is_named(dataset) -> None:
     request = Request((dataset,), ("nobody",))
-    with pytest.raises(UnknownNameError, match="nobody-apart"):
+    with pytest.raises(UnknownNameError, match="ncgcn-nobody-high"):
         target("clarified").cells(request)

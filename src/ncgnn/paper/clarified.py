@@ -10,6 +10,8 @@ import numpy as np
 from ncgnn.errors import UnknownNameError
 from ncgnn.experiments import paired_test
 from ncgnn.nn import model_names
+from ncgnn.paper.accuracy import ABLATIONS
+from ncgnn.paper.accuracy import CONTROLS as SEPARATED
 from ncgnn.paper.figures import parts
 from ncgnn.paper.figures.nodes import answers, evaluated_part, graph_of, observed_rule, share
 from ncgnn.paper.figures.observation import observed_options
@@ -28,11 +30,7 @@ if TYPE_CHECKING:
 
 #: NCGCN as it is, with one thing taken away.
 CONTROLS = {
-    row.name: row
-    for row in (
-        Row("nobody-apart", "ncgcn", "NCGCN, nobody apart", {"model.threshold": 1.0}),
-        Row("one-channel", "ncgcn", "NCGCN, one channel", {"model.separation": "none"}),
-    )
+    row.name: row for row in (SEPARATED["ncgcn-nobody-high"], ABLATIONS["without-separation"])
 }
 #: The nodes whose accuracies are told apart.
 GROUPS = ("all", "low", "high")
@@ -82,9 +80,9 @@ class Clarified(Target[parts.Panels[ClarifiedPanel]]):
 
     All models have the width and dropout of the paper's standard GCN, and NCGCN separates with the
     k and T by which nodes are observed. GCN and NCGCN differ in more than separation: NCGCN also
-    sees raw features, has a readout and other rates. Its control with nobody apart (T = 1) is the
-    same model with the same channels, of which the second never gets a node; with one channel
-    (``separation = "none"``) that channel goes, too.
+    sees raw features, has a readout and other rates. Its control with nobody high (T = 1) is the
+    same model with the same channels, of which the second never gets a node; without separation
+    that channel goes, too.
     """
 
     name = "clarified"
