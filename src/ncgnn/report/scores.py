@@ -118,7 +118,7 @@ def against_table(result: Record) -> Table | None:
         )
         for record in (found, *found["parts"])
     ]
-    head = (f"{part} nodes", "number", "accuracy", "macro-F1", "only this", "only that")
+    head = ("kind", f"{part} nodes", "accuracy", "macro-F1", "only this", "only that")
     notes = (
         f"Points by which this run is better than {other} (worse where negative), with 95 % "
         "intervals of paired resamples of the nodes; then how many nodes only one of them has "

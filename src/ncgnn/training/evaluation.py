@@ -324,9 +324,9 @@ def compare_runs(first: TrainedModel, second: TrainedModel) -> dict[str, Any]:
     if evaluated[0] != evaluated[1] or not np.array_equal(mine.ids, theirs.ids):
         common = len(np.intersect1d(mine.ids, theirs.ids)) if evaluated[0] == evaluated[1] else 0
         raise InputError(
-            "against must be a run with the same test nodes; got one with "
-            f"{len(theirs.true):,} others, {common:,} of them among the {len(mine.true):,} of this "
-            "one; train both on the same split with the same seed."
+            f"against must be a run with the same test nodes; got one with {len(theirs.true):,}, "
+            f"of which {common:,} are among the {len(mine.true):,} here; train both on the same "
+            "split with the same seed."
         )
     if mine.names != theirs.names or not np.array_equal(mine.true, theirs.true):
         raise InputError(

@@ -208,22 +208,27 @@ class Scored:
         """
         wrong = np.flatnonzero(~self.right)
         pair = self.true[wrong] * len(self.names) + self.predicted[wrong]
-        found, counts = np.unique(pair, return_counts=True)
         support = np.bincount(self.true, minlength=len(self.names))
         rows: list[dict[str, Any]] = []
-        for place in np.lexsort((found, -counts))[:most]:
-            true, answered = divmod(int(found[place]), len(self.names))
-            examples = self.ids[wrong[pair == found[place]][:EXAMPLES]]
+        for true, answered, nodes in self._ranked_pairs()[:most]:
+            chosen = wrong[pair == true * len(self.names) + answered]
             rows.append(
                 {
                     "true": self.names[true],
                     "answered": self.names[answered],
-                    "nodes": int(counts[place]),
-                    "share": float(counts[place] / support[true]),
-                    "examples": examples.tolist(),
+                    "nodes": nodes,
+                    "share": float(nodes / support[true]),
+                    "examples": self.ids[chosen[:EXAMPLES]].tolist(),
                 }
             )
         return rows
+
+    def _ranked_pairs(self) -> list[tuple[int, int, int]]:
+        """True class, answered class and number of nodes of wrong answers, the commonest first."""
+        cells = Cells.of(self.true, [self.predicted], len(self.names))
+        columns = (cells.true.tolist(), cells.answers[0].tolist(), cells.nodes.tolist())
+        found = [pair for pair in zip(*columns, strict=True) if pair[0] != pair[1]]
+        return sorted(found, key=lambda pair: (-pair[2], pair[0], pair[1]))
 
     def most_confused(self, most: int = MOST_CLASSES) -> dict[str, Any]:
         """The confusion matrix among the classes of the commonest confused pairs.
@@ -232,11 +237,9 @@ class Scored:
             ``classes``, in the order of their numbers; ``counts``, a row per true class and a
             column per answer; and ``support``, all nodes of each class.
         """
-        size = len(self.names)
-        number = {name: place for place, name in enumerate(self.names)}
-        chosen = list[int]()
-        for pair in self.confused_pairs(size * size):
-            new = {number[pair[key]] for key in ("true", "answered")} - set(chosen)
+        size, chosen = len(self.names), list[int]()
+        for true, answered, _ in self._ranked_pairs():
+            new = {true, answered} - set(chosen)
             if len(chosen) + len(new) > most:
                 break
             chosen += sorted(new)
