@@ -38,7 +38,7 @@ class BoostingOptions(ModelOptions):
     """The most leaves of a tree."""
     smallest_leaf: Annotated[int, Field(ge=1)] = 20
     """The fewest training nodes in a leaf."""
-    penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
+    penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     """Added to the second derivatives of a leaf, which keeps the values of small ones small."""
     tried: Annotated[float, Field(gt=0, le=1)] = 0.3
     """Share of the columns that are tried for a split, drawn for every one."""
