@@ -55,6 +55,7 @@ BUILT_IN: dict[str, str] = {
     "tuned-gcn": "baselines.tuned:TunedGCN",
     "tuned-sage": "baselines.tuned:TunedSAGE",
     "tuned-gat": "baselines.tuned:TunedGAT",
+    "mixture": "mixture:Mixture",
 }
 
 _registered: dict[str, type[Model]] = {}
