@@ -29,7 +29,7 @@ from ncgnn.training.folder import (
     tensors_sha256,
     weights_under,
 )
-from ncgnn.training.refit import read_refit
+from ncgnn.training.refit import read_experts, read_refit
 from ncgnn.training.start import HASH, Start, first_model
 from ncgnn.training.trained import TrainedModel
 from ncgnn.training.trainer import Trainer
@@ -79,7 +79,12 @@ def load_run(
     if device is not None:
         training = config.training.model_copy(update={"device": device})
         config = config.model_copy(update={"training": training})
-    graph = load_graph(folder, data_dir, dataset)
+    trained = read_trained(folder, config, load_graph(folder, data_dir, dataset))
+    return replace(trained, refitted=read_refit(folder, trained)) if refit else trained
+
+
+def read_trained(folder: RunFolder, config: RunConfig, graph: Graph) -> TrainedModel:
+    """The model of a finished run, whose graph is at hand."""
     trainer = new_trainer(config, graph, Split.load(folder / SPLIT))
     tensors, _ = read_tensors(folder / WEIGHTS)
     try:
@@ -90,7 +95,7 @@ def load_run(
     seconds = float(folder.read_json(TIMING)["seconds"])
     start = Start.read(folder) if (folder / START).is_file() else None
     trained = as_trained(trainer, config, folder.history(), seconds, start)
-    return replace(trained, refitted=read_refit(folder, trained)) if refit else trained
+    return replace(trained, experts=read_experts(folder))
 
 
 def find_other_seeds(path: Path | str) -> list[Path]:

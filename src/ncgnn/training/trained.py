@@ -32,7 +32,7 @@ from ncgnn.training.folder import (
     write_tensors,
 )
 from ncgnn.training.inference import Inference, own_outcome
-from ncgnn.training.refit import refit, write_refit
+from ncgnn.training.refit import refit, write_experts, write_refit
 from ncgnn.training.trainer import ShareCorrection, predict
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ncgnn.nn import GraphInputs, Grouping, Model
     from ncgnn.training.config import RunConfig
     from ncgnn.training.inference import Only, Outcome
+    from ncgnn.training.refit import Expert
     from ncgnn.training.start import Start
 
 
@@ -63,6 +64,7 @@ class TrainedModel:
         start: What training began with, if not with random weights.
         refitted: The same model trained on all labels, if there is one. It answers for nodes that
             have no label; its scores are unknown.
+        experts: Of a mixture whose experts were trained apart, how each of them was.
     """
 
     model: Model
@@ -74,6 +76,7 @@ class TrainedModel:
     seconds: float
     start: Start | None = None
     refitted: TrainedModel | None = None
+    experts: tuple[Expert, ...] = ()
 
     def __repr__(self) -> str:
         if not len(self.split.val):
@@ -353,6 +356,8 @@ class TrainedModel:
         about = {"model": config.model.name, "epoch": best_epoch}
         tensors = trained_tensors(self.model, self.grouping)
         write_tensors(folder / WEIGHTS, tensors, about, durable=False)
+        if self.experts:
+            write_experts(folder, self.experts)
         head = {
             "dataset": config.data.dataset,
             "graph": self.graph.name,
