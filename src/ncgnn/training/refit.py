@@ -48,7 +48,7 @@ from ncgnn.training.folder import (
     write_tensors,
 )
 from ncgnn.training.start import first_model
-from ncgnn.training.trainer import ShareCorrection, Trainer, use_weights
+from ncgnn.training.trainer import ShareCorrection, Trainer, know_labels, use_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -147,18 +147,26 @@ def read_experts(folder: RunFolder) -> tuple[Expert, ...]:
 
 
 class Refitter(Trainer):
-    """Trains on all labels, without validation, as an earlier training went.
+    """Trains without validation, by default on all labels, as an earlier training went.
 
     Args:
         trained: That training.
         schedule: What it did, and when; by default its records say so.
+        seen: The nodes to train on; by default all that have a label.
     """
 
-    def __init__(self, trained: TrainedModel, schedule: Schedule | None = None) -> None:
+    def __init__(
+        self,
+        trained: TrainedModel,
+        schedule: Schedule | None = None,
+        seen: Split | None = None,
+    ) -> None:
         model = first_model(trained.config, trained.inputs, trained.start)
         super().__init__(model, trained.inputs, trained.split, trained.config.training)
         self.schedule = Schedule.of(trained) if schedule is None else schedule
-        self.train = torch.from_numpy(all_labels(trained).train.copy()).to(self.inputs.device)
+        seen = all_labels(trained) if seen is None else seen
+        self.train = torch.from_numpy(seen.train.copy()).to(self.inputs.device)
+        self.inputs = know_labels(self.inputs, seen)
         self.correction = _correction(trained)
 
     @property

@@ -33,7 +33,7 @@ from ncgnn.training.folder import (
 )
 from ncgnn.training.inference import Inference, own_outcome
 from ncgnn.training.refit import refit, write_experts, write_refit
-from ncgnn.training.trainer import ShareCorrection, predict
+from ncgnn.training.trainer import ShareCorrection, know_labels, predict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,6 +77,10 @@ class TrainedModel:
     start: Start | None = None
     refitted: TrainedModel | None = None
     experts: tuple[Expert, ...] = ()
+
+    def __post_init__(self) -> None:
+        # Whatever the inputs were made for, this model may read the labels of its own split.
+        object.__setattr__(self, "inputs", know_labels(self.inputs, self.split))
 
     def __repr__(self) -> str:
         if not len(self.split.val):
