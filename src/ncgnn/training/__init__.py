@@ -32,6 +32,7 @@ from ncgnn.training.evaluation import (
     SCORE_NAMES,
     Metric,
     about_small_groups,
+    compare_runs,
     deciles,
     measure_name,
     score,
@@ -75,6 +76,7 @@ from ncgnn.training.run import (
     refit_run,
     train_run,
 )
+from ncgnn.training.scores import Estimate, bootstrap_difference
 from ncgnn.training.start import Start
 from ncgnn.training.summary import Spread, Summary, summary
 from ncgnn.training.suspects import Suspects, find_suspects
@@ -98,6 +100,7 @@ __all__ = [
     "DamagedFileError",
     "DataConfig",
     "Effect",
+    "Estimate",
     "ExplainerModel",
     "Explanation",
     "Metric",
@@ -118,10 +121,12 @@ __all__ = [
     "TrainingConfig",
     "TrainingError",
     "about_small_groups",
+    "bootstrap_difference",
     "check_options",
     "check_same_config",
     "check_same_graph",
     "code_versions",
+    "compare_runs",
     "config_sha256",
     "deciles",
     "describe_part",

@@ -16,7 +16,7 @@ from ncgnn.graph import as_graph
 from ncgnn.nn import Grouper, counting_phases
 from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers, Facts
-from ncgnn.training.evaluation import SCORE_NAMES, evaluation
+from ncgnn.training.evaluation import SCORE_NAMES, compare_runs, evaluation
 from ncgnn.training.explanation import Explanation, explain, locate
 from ncgnn.training.folder import (
     DATASET,
@@ -110,18 +110,23 @@ class TrainedModel:
         """The graph."""
         return self.inputs.graph
 
-    def evaluate(self) -> dict[str, Any]:
-        """Scores and accuracy per group, as ``result.json`` holds them; never of refitted weights.
+    def evaluate(self, against: TrainedModel | None = None) -> dict[str, Any]:
+        """Scores with intervals, in all, per class and per group; never of refitted weights.
+
+        Args:
+            against: A model with the same test nodes. What this one is better in, with intervals of
+                paired resamples, is under ``"against"``; all else is as ``result.json`` holds it.
 
         Raises:
-            InputError: The model was trained on all labels.
+            InputError: The model was trained on all labels, or the other has other test nodes.
         """
         if not len(self.split.val):
             raise InputError(
                 "a model that was trained on all labels has no nodes left to evaluate it; evaluate "
                 "the run that it was refitted from."
             )
-        return evaluation(self.model, self.inputs, self.split, self.grouping, self.logits())
+        result = evaluation(self.model, self.inputs, self.split, self.grouping, self.outcome)
+        return result if against is None else result | {"against": compare_runs(self, against)}
 
     def logits(self) -> torch.Tensor:
         """Logits of all nodes, without dropout, for the class shares of the configuration."""
