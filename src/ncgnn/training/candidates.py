@@ -42,6 +42,7 @@ RATES = ((0.01, 5e-4), (0.01, 0.0), (0.03, 1e-4))
 TABLE_RATES = ((0.01, 0.0), (0.003, 0.0), (0.01, 5e-4))
 #: How long a candidate is trained at most, and how long without a new best validation score.
 EPOCHS, PATIENCE = 300, 40
+_SHORT = {"learning_rate": "rate", "weight_decay": "decay"}
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -217,10 +218,11 @@ def list_candidates(wanted: AutoConfig, graph: Graph) -> list[Candidate]:
     rates = RATES if graph.source is None else TABLE_RATES
     if {"learning_rate", "weight_decay"} & wanted.training.keys():
         rates = ((rates[0]),)
-    for place, (rate, decay) in enumerate(rates):
+    first = dict(zip(("learning_rate", "weight_decay"), rates[0], strict=True))
+    for rate, decay in rates:
         told = {"learning_rate": rate, "weight_decay": decay}
         for name in stepwise:
-            shown = told if place else {}
+            shown = {k: v for k, v in told.items() if v != first[k]}
             found.append(_candidate(wanted, graph, name, {}, told, shown))
     # An option that is given for all may make two of them one.
     return list({one.config.name: one for one in reversed(found)}.values())[::-1]
@@ -248,5 +250,5 @@ def _candidate(
         "training": training,
     }
     told = options | (shown or {})
-    words = [f"{option.replace('_', ' ')} {value:g}" for option, value in told.items()]
+    words = [f"{_SHORT.get(option, option)} {value:g}" for option, value in told.items()]
     return Candidate(", ".join([name, *words]), resolve_config(tree, AUTO))

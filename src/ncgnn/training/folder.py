@@ -58,7 +58,7 @@ HISTORY, CHECKPOINT, WEIGHTS = "metrics.jsonl", "checkpoint.safetensors", "weigh
 RESULT, TIMING, DONE, GRAPH = "result.json", "timing.json", "done.json", "graph.npz"
 ERROR, LATEST = "error.json", "latest"
 START, LEARNED = "start.safetensors", "start.json"
-EXPERTS = "experts.json"
+EXPERTS, TRIED = "experts.json", "auto.json"
 DATASET = "dataset"
 # What only some runs have; the manifest of a dataset folder has the checksums of its other files.
 _OPTIONAL = (GRAPH, f"{DATASET}/{MANIFEST}", START, LEARNED, EXPERTS)

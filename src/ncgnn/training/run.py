@@ -27,6 +27,7 @@ from ncgnn.data import (
 )
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, sentence
 from ncgnn.graph import as_graph
+from ncgnn.training.candidates import AUTO, make_auto
 from ncgnn.training.config import RunConfig, find_option, make_config
 from ncgnn.training.evaluation import about_small_groups
 from ncgnn.training.folder import (
@@ -88,7 +89,8 @@ def fit(
     Args:
         graph: Anything that :func:`ncgnn.graph.as_graph` takes, for example a PyG ``Data``.
         model: A model's name, such as ``"ncgcn"``, ``"ncsage"``, ``"gcn"`` or ``"mlp"``, or a
-            subclass of :class:`ncgnn.nn.Model`.
+            subclass of :class:`ncgnn.nn.Model`; with ``"auto"`` candidates are tried within a
+            ``time``, and the best one or a mixture of some is returned.
         labels: Class per node, -1 = unknown, where the graph holds none or others.
         split: A split family, or a split; ``"published"`` takes the masks of a PyG ``Data``.
         seed: Seed of a drawn split, of the first weights and of dropout.
@@ -126,6 +128,18 @@ def fit(
     tables = None
     if graph.source is not None:
         tables = "directed" if graph.has_direction else "undirected"
+    if model == AUTO:
+        from ncgnn.training.auto import auto_fit  # which itself trains runs
+
+        if start_from is not None:
+            settings["start_from"] = str(start_from)
+        told = settings | {"data.fingerprint": None}
+        wanted = make_auto(
+            dataset=graph.name, split=family, seed=seed, device=device, settings=told, tables=tables
+        )
+        if not isinstance(split, Split):
+            split = wanted.base.make_split(graph, warn=True)
+        return auto_fit(wanted, graph, split, on_epoch)
     config = make_config(
         dataset=graph.name,
         model=model,

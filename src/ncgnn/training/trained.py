@@ -25,6 +25,7 @@ from ncgnn.training.folder import (
     RESULT,
     SPLIT,
     TIMING,
+    TRIED,
     WEIGHTS,
     RunFolder,
     environment,
@@ -36,7 +37,7 @@ from ncgnn.training.refit import refit, write_experts, write_refit
 from ncgnn.training.trainer import ShareCorrection, know_labels, predict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -65,6 +66,8 @@ class TrainedModel:
         refitted: The same model trained on all labels, if there is one. It answers for nodes that
             have no label; its scores are unknown.
         experts: Of a mixture whose experts were trained apart, how each of them was.
+        auto: Of a model that ``auto`` has chosen, what it has tried; see
+            :mod:`ncgnn.training.auto`.
     """
 
     model: Model
@@ -77,6 +80,7 @@ class TrainedModel:
     start: Start | None = None
     refitted: TrainedModel | None = None
     experts: tuple[Expert, ...] = ()
+    auto: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         # Whatever the inputs were made for, this model may read the labels of its own split.
@@ -367,6 +371,8 @@ class TrainedModel:
         write_tensors(folder / WEIGHTS, tensors, about, durable=False)
         if self.experts:
             write_experts(folder, self.experts)
+        if self.auto is not None:
+            folder.write_json(TRIED, dict(self.auto))
         head = {
             "dataset": config.data.dataset,
             "graph": self.graph.name,
