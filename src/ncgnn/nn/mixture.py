@@ -115,7 +115,9 @@ class Mixture(Model):
             kind = model_class(expert["name"])
             own = {option: value for option, value in expert.items() if option != "name"}
             sizes = (num_features, num_classes)
-            experts.append(kind(*sizes, **own) if inputs is None else kind.for_inputs(inputs, **own))
+            experts.append(
+                kind(*sizes, **own) if inputs is None else kind.for_inputs(inputs, **own)
+            )
         self.experts = nn.ModuleList(experts)
         self._take_over(experts)
         self.bias = nn.Parameter(torch.zeros(len(experts)))

@@ -2,6 +2,8 @@
 
 from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers
+from ncgnn.training.auto import AutoWatcher, auto_run
+from ncgnn.training.candidates import AUTO, AutoConfig, AutoOptions, list_candidates, make_auto
 from ncgnn.training.config import (
     ConfigFile,
     DataConfig,
@@ -48,6 +50,7 @@ from ncgnn.training.folder import (
     RESULT,
     SPLIT,
     TIMING,
+    TRIED,
     DamagedFileError,
     OtherRunError,
     RunFolder,
@@ -84,6 +87,7 @@ from ncgnn.training.trained import TrainedModel
 from ncgnn.training.trainer import State, Trainer, TrainingError, trainable_split
 
 __all__ = [
+    "AUTO",
     "CONFIG",
     "DONE",
     "ENVIRONMENT",
@@ -95,7 +99,11 @@ __all__ = [
     "SCORE_NAMES",
     "SPLIT",
     "TIMING",
+    "TRIED",
     "Answers",
+    "AutoConfig",
+    "AutoOptions",
+    "AutoWatcher",
     "ConfigFile",
     "DamagedFileError",
     "DataConfig",
@@ -121,6 +129,7 @@ __all__ = [
     "TrainingConfig",
     "TrainingError",
     "about_small_groups",
+    "auto_run",
     "bootstrap_difference",
     "check_options",
     "check_same_config",
@@ -141,9 +150,11 @@ __all__ = [
     "fit",
     "has_own_values",
     "has_preset",
+    "list_candidates",
     "load_graph",
     "load_run",
     "locate_dataset",
+    "make_auto",
     "make_config",
     "measure_name",
     "naming_options",

@@ -338,7 +338,9 @@ class Search:
             if gated is None:
                 return chosen
             is_choice = kind == "full"
-            if is_choice and is_better(_record(gated), _record(chosen), self.metric, or_equal=False):
+            if is_choice and is_better(
+                _record(gated), _record(chosen), self.metric, or_equal=False
+            ):
                 chosen = gated
         return chosen
 
