@@ -58,6 +58,7 @@ BUILT_IN: dict[str, str] = {
     "majority": "baselines.fitted:Majority",
     "logistic": "baselines.fitted:Logistic",
     "propagation": "baselines.fitted:Propagation",
+    "boosting": "baselines.boosting:Boosting",
     "mixture": "mixture:Mixture",
 }
 

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from ncgnn.graph import Graph
     from ncgnn.nn import Gate
     from ncgnn.training.config import RunConfig
+    from ncgnn.training.evaluation import Metric
     from ncgnn.training.trained import TrainedModel
     from ncgnn.training.trainer import Record
 
@@ -186,7 +187,7 @@ class Search:
         self.watcher = AutoWatcher() if watcher is None else watcher
         self.stop = (lambda: False) if stop is None else stop
         self.controls = controls
-        self.metric = wanted.base.training.metric
+        self.metric: Metric = wanted.base.training.metric
         self.budget = wanted.options.seconds
         self.candidates = list_candidates(wanted, graph)
         self.rows: dict[str, Row] = {}
@@ -213,7 +214,7 @@ class Search:
             if known is None:
                 row = self._try(candidate)
                 self.rows[candidate.config.name] = row
-                self._write()
+                self.keep()
                 self.watcher.on_row(row)
         singles = self._finished()
         if not singles:
@@ -326,7 +327,7 @@ class Search:
             began = time.perf_counter()
             mixture = make_mixture([e.trained for e in experts], [*shares.values()], "none")
             average = self._add("average", experts, mixture, began, [*shares.values()])
-            if is_better(_record(average), _record(best), self.metric, or_equal=True):
+            if is_better(average.trained, best.trained):
                 chosen = average
         else:  # nobody makes it likelier at all nodes; at some, the next model may
             other = next((p for p in range(1, len(pool)) if not (grouped[0] and grouped[p])), None)
@@ -337,10 +338,7 @@ class Search:
             gated = self._train_gate(experts, kind)
             if gated is None:
                 return chosen
-            is_choice = kind == "full"
-            if is_choice and is_better(
-                _record(gated), _record(chosen), self.metric, or_equal=False
-            ):
+            if kind == "full" and is_better(gated.trained, chosen.trained):
                 chosen = gated
         return chosen
 
@@ -383,7 +381,7 @@ class Search:
 
     def _in_fold(self, record: Record) -> None:
         if self.stop():
-            self._write()
+            self.keep()
             raise KeyboardInterrupt
 
     def _add(
@@ -461,7 +459,7 @@ class Search:
                 self.rows[key] = row
             self.curves = dict(said["curves"])
 
-    def _write(self) -> None:
+    def keep(self) -> None:
         """Keep what is known so far."""
         said = {
             "graph": self.graph.fingerprint,
@@ -534,7 +532,7 @@ class _Attempt:
             )
         except KeyboardInterrupt:
             if not self.why:
-                search._write()
+                search.keep()
                 raise
             return None
         finally:
@@ -578,12 +576,6 @@ def _fold_seconds(row: Row) -> float:
     return row.seconds * ((row.best_epoch or 0) + 1) / max(1, row.epochs)
 
 
-def _record(found: Found) -> dict[str, Any]:
-    """The record of the epoch that counts."""
-    trained = found.trained
-    return trained.history[trained.best_epoch]
-
-
 def _list(experts: list[Found], shares: list[float] | None = None) -> str:
     """Experts in words, with their shares."""
     titles = [one.row.title.replace(", ", " ") for one in experts]
@@ -592,7 +584,7 @@ def _list(experts: list[Found], shares: list[float] | None = None) -> str:
     return ", ".join(titles)
 
 
-def _test_score(trained: TrainedModel, logits: torch.Tensor, metric: Any) -> float | None:
+def _test_score(trained: TrainedModel, logits: torch.Tensor, metric: Metric) -> float | None:
     """The score of test nodes; None where there are none."""
     if not len(trained.split.test):
         return None

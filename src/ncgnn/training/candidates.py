@@ -218,14 +218,18 @@ def list_candidates(wanted: AutoConfig, graph: Graph) -> list[Candidate]:
     rates = RATES if graph.source is None else TABLE_RATES
     if {"learning_rate", "weight_decay"} & wanted.training.keys():
         rates = ((rates[0]),)
-    first = dict(zip(("learning_rate", "weight_decay"), rates[0], strict=True))
+    first = _name_rates(*rates[0])
     for rate, decay in rates:
-        told = {"learning_rate": rate, "weight_decay": decay}
+        told = _name_rates(rate, decay)
         for name in stepwise:
             shown = {k: v for k, v in told.items() if v != first[k]}
             found.append(_candidate(wanted, graph, name, {}, told, shown))
     # An option that is given for all may make two of them one.
     return list({one.config.name: one for one in reversed(found)}.values())[::-1]
+
+
+def _name_rates(rate: float, decay: float) -> dict[str, float]:
+    return {"learning_rate": rate, "weight_decay": decay}
 
 
 def _candidate(
@@ -243,7 +247,7 @@ def _candidate(
     own = tables_preset(name, directed=graph.has_direction)["model"] | options
     own |= {option: value for option, value in wanted.model.items() if option in known}
     base = wanted.base.training.model_dump(mode="json")
-    training = base | {"epochs": EPOCHS, "patience": PATIENCE} | rates | wanted.training
+    training = base | {"epochs": EPOCHS, "patience": PATIENCE} | rates | dict(wanted.training)
     tree = {
         "data": wanted.base.data.model_dump(mode="json"),
         "model": {"name": name, **own},

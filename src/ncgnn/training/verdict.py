@@ -24,7 +24,7 @@ _FEWEST = 50
 
 
 def evaluated_nodes(trained: TrainedModel) -> tuple[str, NDArray[np.int64]]:
-    """The part that scores are of, and its nodes: test nodes, or validation where there are none."""
+    """The part that scores are of, and its nodes: test, or validation where there are none."""
     split = trained.split
     return ("test", split.test) if len(split.test) else ("val", split.val)
 
