@@ -45,6 +45,7 @@ class Lines(AutoWatcher):
     """A line per candidate."""
 
     def on_row(self, row) -> None:
+        """Print it."""
         score = "" if row.val is None else f"{100 * row.val:.2f}"
         print(f"  {row.title[:70]:<70} {row.state:<9} {score:>6} {row.seconds:6.1f} s  {row.why}")
 

@@ -167,7 +167,7 @@ class Mixture(Model):
         key: DropoutKey | None,
         nodes: torch.Tensor | None,
     ) -> torch.Tensor:
-        """log Σ_e g_e P_e of the given nodes, None = all."""
+        """The logits log Σ_e g_e P_e of the given nodes, None = all."""
         wanted = nodes if self.gate == "none" else None
         answers = [
             torch.log_softmax(expert.node_logits(inputs, group, key, wanted), dim=1)
@@ -185,13 +185,13 @@ class Mixture(Model):
     def combine(
         self, answers: Sequence[torch.Tensor], seen: Sequence[torch.Tensor] | None
     ) -> torch.Tensor:
-        """log Σ_e g_e P_e from log P_e of every expert and from what the gate sees of it."""
+        """The logits log Σ_e g_e P_e, from log P_e of every expert and from what the gate sees of it."""
         weights = self.log_shares(seen, len(answers[0]))
         total = torch.stack([a + w[:, None] for a, w in zip(answers, weights, strict=True)])
         return torch.logsumexp(total, dim=0)
 
     def log_shares(self, seen: Sequence[torch.Tensor] | None, count: int) -> torch.Tensor:
-        """log g_e of every expert at some nodes [experts, nodes]."""
+        """The logarithm of g_e, of every expert at some nodes [experts, nodes]."""
         scores = self.bias[:, None].expand(-1, count)
         if seen is not None:
             hidden = torch.tanh(torch.bmm(torch.stack(list(seen)), self.first))

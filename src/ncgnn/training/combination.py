@@ -29,13 +29,12 @@ from ncgnn.training.trained import TrainedModel
 from ncgnn.training.trainer import predict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from ncgnn.nn import Gate, GraphInputs
-    from ncgnn.training.evaluation import Metric
 
 #: At most so many experts are in a mixture, and so many times an average takes one of them.
 MOST_EXPERTS, ROUNDS = 4, 12
@@ -213,7 +212,7 @@ def _answer_fold(
     path: Path,
     after_epoch: Callable[[dict[str, Any]], None] | None,
 ) -> torch.Tensor:
-    """log P of all nodes by an expert that was trained without one fold."""
+    """The logarithm of P of all nodes by an expert that was trained without one fold."""
     with suppress(DamagedFileError):
         if path.is_file():
             return read_tensors(path)[0]["answers"].to(expert.inputs.device)
@@ -273,7 +272,7 @@ def train_gate(trained: TrainedModel, unseen: Unseen, best: int) -> TrainedModel
 def validation_answers(
     trained: TrainedModel, inputs: GraphInputs, nodes: torch.Tensor
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """log P of every expert of a mixture for some nodes, and what the gate sees of it."""
+    """The logarithm of P of every expert of a mixture for some nodes, and what the gate sees of it."""
     model = cast("Mixture", trained.model.eval())
     group = trained.grouping.group.to(inputs.device)
     answers: list[torch.Tensor] = []
@@ -285,18 +284,20 @@ def validation_answers(
     return answers, seen
 
 
-def is_better(
-    one: Mapping[str, Any], other: Mapping[str, Any], metric: Metric, *, or_equal: bool
-) -> bool:
-    """Whether one model's record has a higher validation score than another's, and is likelier.
+def is_better(one: TrainedModel, other: TrainedModel) -> bool:
+    """Whether validation speaks for a combination, against a model that is simpler.
 
-    Args:
-        one: A record of the best epoch.
-        other: That of another model.
-        metric: The validation score.
-        or_equal: Whether an equal score suffices.
+    Its answers must be likelier. Its score need not be higher, as the other's may be the highest of
+    many by luck, but it must not be lower by more than the standard error of the difference.
     """
-    mine, theirs = one[f"val_{metric}"], other[f"val_{metric}"]
-    higher = mine >= theirs if or_equal else mine > theirs
-    losses = one["val_loss"], other["val_loss"]
-    return higher and None not in losses and losses[0] < losses[1]
+    metric = one.config.training.metric
+    records = [model.history[model.best_epoch] for model in (one, other)]
+    mine, theirs = (record[f"val_{metric}"] for record in records)
+    losses = [record["val_loss"] for record in records]
+    if None in losses or losses[0] >= losses[1]:
+        return False
+    nodes = one.split.val
+    right = [model.logits().argmax(1).cpu().numpy()[nodes] for model in (one, other)]
+    truth = one.graph.labels[nodes]
+    apart = int(((right[0] == truth) != (right[1] == truth)).sum())
+    return mine >= theirs - np.sqrt(apart) / len(nodes)
