@@ -185,7 +185,7 @@ class Mixture(Model):
     def combine(
         self, answers: Sequence[torch.Tensor], seen: Sequence[torch.Tensor] | None
     ) -> torch.Tensor:
-        """The logits log Σ_e g_e P_e, from log P_e of every expert and from what the gate sees of it."""
+        """The logits, from log P_e of every expert and from what the gate sees of it."""
         weights = self.log_shares(seen, len(answers[0]))
         total = torch.stack([a + w[:, None] for a, w in zip(answers, weights, strict=True)])
         return torch.logsumexp(total, dim=0)

@@ -2,8 +2,15 @@
 
 from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers
-from ncgnn.training.auto import AutoWatcher, auto_run
-from ncgnn.training.candidates import AUTO, AutoConfig, AutoOptions, list_candidates, make_auto
+from ncgnn.training.auto import NO_TIME, AutoWatcher, Row, auto_run
+from ncgnn.training.candidates import (
+    AUTO,
+    AutoConfig,
+    AutoOptions,
+    Candidate,
+    list_candidates,
+    make_auto,
+)
 from ncgnn.training.config import (
     ConfigFile,
     DataConfig,
@@ -69,7 +76,7 @@ from ncgnn.training.loading import (
     new_trainer,
 )
 from ncgnn.training.node_table import NodeTable, table_format
-from ncgnn.training.refit import refit_facts
+from ncgnn.training.refit import read_experts, refit_facts
 from ncgnn.training.run import (
     RunResult,
     check_same_config,
@@ -95,6 +102,7 @@ __all__ = [
     "FEWEST_NODES",
     "LATEST",
     "METRICS",
+    "NO_TIME",
     "RESULT",
     "SCORE_NAMES",
     "SPLIT",
@@ -104,6 +112,7 @@ __all__ = [
     "AutoConfig",
     "AutoOptions",
     "AutoWatcher",
+    "Candidate",
     "ConfigFile",
     "DamagedFileError",
     "DataConfig",
@@ -115,6 +124,7 @@ __all__ = [
     "ModelConfig",
     "NodeTable",
     "OtherRunError",
+    "Row",
     "RunConfig",
     "RunFolder",
     "RunInUseError",
@@ -162,6 +172,7 @@ __all__ = [
     "point_latest",
     "preset",
     "read_config_file",
+    "read_experts",
     "read_setting",
     "read_toml",
     "refit_facts",

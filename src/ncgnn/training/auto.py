@@ -91,6 +91,8 @@ _COMBINING, _ENDING = 0.4, 0.03
 # Those that may be combined: the best of every model, and so many of the best of all.
 _BEST = 5
 
+#: Why a candidate is not begun that was never looked at.
+NO_TIME = "no time was left"
 State = Literal["finished", "stopped", "skipped", "failed"]
 
 
@@ -250,7 +252,7 @@ class Search:
     def _why_not(self, candidate: Candidate) -> str:
         """Why a candidate is not worth beginning; empty where it is."""
         if self.available <= 0:
-            return "no time was left"
+            return NO_TIME
         same = [r for r in self.rows.values() if r.model == candidate.model]
         if not same:
             return ""
@@ -334,6 +336,7 @@ class Search:
             if other is None:
                 return chosen
             experts = [best, pool[other]]
+        experts = self._affordable(experts, best)
         for kind in ("full", "without-nc", "nc") if self.controls else ("full",):
             gated = self._train_gate(experts, kind)
             if gated is None:
@@ -341,6 +344,13 @@ class Search:
             if kind == "full" and is_better(gated.trained, chosen.trained):
                 chosen = gated
         return chosen
+
+    def _affordable(self, experts: list[Found], best: Found) -> list[Found]:
+        """Experts without those that take most time, as long as there is not enough of it."""
+        kept = list(experts)
+        while len(kept) > 2 and self._count_folds(kept) is None:
+            kept.remove(max((e for e in kept if e is not best), key=lambda e: _fold_seconds(e.row)))
+        return kept
 
     def _train_gate(self, experts: list[Found], kind: Gate) -> Found | None:
         """A mixture with a gate; None where there is no time to train one."""

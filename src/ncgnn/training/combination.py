@@ -272,7 +272,7 @@ def train_gate(trained: TrainedModel, unseen: Unseen, best: int) -> TrainedModel
 def validation_answers(
     trained: TrainedModel, inputs: GraphInputs, nodes: torch.Tensor
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """The logarithm of P of every expert of a mixture for some nodes, and what the gate sees of it."""
+    """What every expert of a mixture answers for some nodes, log P, and what the gate sees."""
     model = cast("Mixture", trained.model.eval())
     group = trained.grouping.group.to(inputs.device)
     answers: list[torch.Tensor] = []

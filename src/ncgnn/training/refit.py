@@ -345,7 +345,8 @@ def _of(folder: RunFolder) -> str:
 
 def write_refit(folder: RunFolder, result: TrainedModel) -> None:
     """Write a refitted model into the folder of its run, beside the records of its epochs."""
-    place, epochs = RunFolder(folder / REFIT), result.best_epoch + 1
+    place = RunFolder(folder / REFIT)
+    epochs = sum(expert.schedule.epochs for expert in result.experts) or result.best_epoch + 1
     about = {"model": result.config.model.name, "epochs": epochs}
     write_tensors(place / WEIGHTS, trained_tensors(result.model, result.grouping), about)
     if not (place / HISTORY).is_file():  # it was refitted in memory

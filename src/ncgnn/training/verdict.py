@@ -102,7 +102,9 @@ def _say(gain: dict[str, Any] | None, sees_graph: bool, chosen: Row) -> str:
             f"nodes cannot tell: {_points(value)} points ({interval})"
         )
     if gain["mixed"] is not None:
-        text += f"; on mixed nodes {_points(gain['mixed'][0])}"
+        value, low, high = gain["mixed"]
+        text += f"; on mixed nodes {_points(value)}"
+        text += "" if low > 0 or high < 0 else f" ({_points(low)} to {_points(high)})"
     return f"{text}."
 
 
