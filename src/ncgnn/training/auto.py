@@ -20,7 +20,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-import warnings
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -30,10 +29,11 @@ import numpy as np
 import torch
 
 from ncgnn.data import keep_folder
-from ncgnn.errors import NcgnnError, NcgnnWarning, sentence
+from ncgnn.errors import InputError, NcgnnError, sentence
 from ncgnn.nn import model_class
 from ncgnn.training.candidates import AutoConfig, Candidate, list_candidates
 from ncgnn.training.combination import (
+    MOST_EXPERTS,
     answer_unseen,
     is_better,
     make_mixture,
@@ -270,7 +270,7 @@ class Search:
         """Seconds that are left for candidates."""
         keep = _ENDING * self.budget
         if self.wanted.options.combine:
-            best = sorted(self._finished(), key=lambda row: -(row.val or 0))[:3]
+            best = sorted(self._finished(), key=lambda row: -(row.val or 0))[:MOST_EXPERTS]
             keep += min(_COMBINING * self.budget, 2 * sum(map(_fold_seconds, best)))
         return self.budget - self.spent - keep
 
@@ -453,13 +453,10 @@ class Search:
         with suppress(DamagedFileError, KeyError, TypeError):
             said = self.folder.read_json(SEARCH)
             if said["graph"] != self.graph.fingerprint or said["split"] != self.split.sha256:
-                warnings.warn(
-                    f"the graph has changed since {self.folder.path} was begun; auto begins anew.",
-                    NcgnnWarning,
-                    stacklevel=3,
+                raise InputError(
+                    f"{self.wanted.base.data.dataset} has changed since {self.folder.path} was "
+                    "begun; remove that folder, or name another with --runs."
                 )
-                shutil.rmtree(self.folder.path, ignore_errors=True)
-                return
             self._before = float(said["seconds"])
             more = self.budget > float(said["budget"])
             for key, one in said["rows"].items():
