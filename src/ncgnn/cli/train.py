@@ -143,15 +143,15 @@ def train(
 
 
 def _print_configs(configs: list[RunConfig], json: bool) -> None:
-    """Print what would be trained: as TOML, one configuration per model for all its seeds."""
+    """Print what would be trained: as TOML, one configuration for all its seeds."""
     if json:
         print_json({"configs": [config.model_dump(mode="json") for config in configs]})
         return
-    by_model: dict[str, list[RunConfig]] = {}
+    alike: dict[str, list[RunConfig]] = {}
     for config in configs:
-        by_model.setdefault(config.model.name, []).append(config)
+        alike.setdefault(config.replaced("training", seed=0).sha256, []).append(config)
     texts: list[str] = []
-    for first, *others in by_model.values():
+    for first, *others in alike.values():
         more = ", ".join(str(config.training.seed) for config in others)
         head = f"# and the same with seed {more}\n" if others else ""
         texts.append(head + ncgnn.training.to_toml(first.model_dump(mode="json")))

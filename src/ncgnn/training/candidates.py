@@ -68,7 +68,9 @@ class AutoOptions(Options):
     @field_validator("candidates", mode="before")
     @classmethod
     def _one_or_many(cls, names: Any) -> Any:
-        return (names,) if isinstance(names, str) and names != "none" else names
+        if not isinstance(names, str) or names == "none":
+            return names
+        return tuple(name.strip() for name in names.split(","))
 
     @field_validator("candidates")
     @classmethod
