@@ -2,7 +2,8 @@
 
 from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers
-from ncgnn.training.auto import NO_TIME, AutoWatcher, Row, auto_run
+from ncgnn.training.attempt import NO_TIME, AutoWatcher, Row
+from ncgnn.training.auto import auto_run
 from ncgnn.training.candidates import (
     AUTO,
     AutoConfig,

@@ -194,6 +194,12 @@ class Candidate:
         """The model's name."""
         return self.config.model.name
 
+    def with_option(self, option: str, value: Any) -> Candidate:
+        """The same with another value of an option of its model."""
+        tree = self.config.model_dump(mode="json")
+        tree["model"][option] = value
+        return Candidate(f"{self.title}, {option} {value}", resolve_config(tree, AUTO))
+
     @property
     def sees_graph(self) -> bool:
         """Whether edges play a part."""

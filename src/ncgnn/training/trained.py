@@ -13,7 +13,7 @@ import torch
 from ncgnn.data import save, write_folder
 from ncgnn.errors import InputError
 from ncgnn.graph import as_graph
-from ncgnn.nn import Grouper, counting_phases
+from ncgnn.nn import Grouper, Mixture, counting_phases
 from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers, Facts
 from ncgnn.training.evaluation import SCORE_NAMES, compare_runs, evaluation
@@ -297,6 +297,17 @@ class TrainedModel:
         found = Inference(self, asked)
         self.__dict__["_looked_at"].append(found)
         return found
+
+    @cached_property
+    def grouped_expert(self) -> TrainedModel | None:
+        """The expert of a mixture that has groups, as a model of its own; None where none has."""
+        model = self.model
+        if not isinstance(model, Mixture) or model.grouped is None:
+            return None
+        expert: Any = model.experts[model.grouped]
+        alone = replace(self, model=expert, refitted=None, experts=(), auto=None)
+        alone.__dict__["correction"] = self.correction
+        return alone
 
     @cached_property
     def outcome(self) -> Outcome:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ncgnn.training.auto import Row
+    from ncgnn.training.attempt import Row
     from ncgnn.training.scores import Estimate
     from ncgnn.training.trained import TrainedModel
 
