@@ -45,8 +45,8 @@ def check_model(
     rename them when nodes are renamed; let gradients reach all of its parameters; survive a round
     trip of its ``state_dict``; work without gradients; and keep nothing of earlier groups or
     graphs. A model that is fitted at once is fitted first, and gradients are asked only of models
-    with parameters. A model with weights for the nodes or edges of its graph, which shows in their shapes,
-    is asked nothing about other graphs or another order of nodes.
+    with parameters. A model with weights for the nodes or edges of its graph, which shows in their
+    shapes, is asked nothing about other graphs or another order of nodes.
 
     Args:
         model: The name of a model, a subclass of :class:`ncgnn.nn.Model`, or a function from inputs

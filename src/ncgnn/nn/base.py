@@ -178,8 +178,8 @@ class Model(nn.Module):
         uses_weights: Whether the weights of edges count.
         Options: Its options with their types, defaults and descriptions. A class whose
             ``__init__`` has keyword parameters need not write one.
-        fits_at_once: Whether :meth:`begin_phase` finds all that there is to learn, so that training is
-            one epoch without a step of the optimizer.
+        fits_at_once: Whether :meth:`begin_phase` finds all that there is to learn, so that training
+            is one epoch without a step of the optimizer.
         computes_all: Whether the model computes the logits of all nodes whichever are asked for, so
             that one evaluation serves validation and new pseudo-labels.
         rule: How nodes are grouped; None = not at all.

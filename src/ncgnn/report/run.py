@@ -318,9 +318,12 @@ def _environment_table(run: RunFacts) -> Table:
 
 
 def run_figures(config: Record, history: Sequence[Record], result: Record) -> dict[str, Figure]:
-    """All figures of a run by name; a model without groups has no ``interplay``."""
+    """All figures of a run by name.
+
+    A model without groups has no ``interplay``, and a run of one epoch has no ``curves``.
+    """
     best, metric = int(result["best_epoch"]), str(result["metric"])
-    figures = {"curves": curves_figure(history, best, metric)}
+    figures = {"curves": curves_figure(history, best, metric)} if len(history) > 1 else {}
     if "mean_nc" in result:
         measure = _measure(config)
         true = result["true_mean_nc"] if measure == "NC" else None

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
+from ncgnn._numba import thread_count
 from ncgnn.errors import InputError
 from ncgnn.nn.base import Model, ModelOptions, Rate, parse_options
 from ncgnn.nn.baselines.fitted import count_shares, one_hot_known
@@ -165,6 +166,7 @@ class Boosting(Model):
     def _fit(self, columns: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
         """Fit trees to rows with labels."""
         from sklearn.ensemble import HistGradientBoostingClassifier
+        from threadpoolctl import threadpool_limits
 
         options = self.options
         if len(np.unique(labels)) == 1:
@@ -172,7 +174,8 @@ class Boosting(Model):
             return
         held = _hold_out(labels, options.held_out)
         stops = bool(held.any())
-        fitted: Any = HistGradientBoostingClassifier(
+        kind: Any = HistGradientBoostingClassifier
+        fitted = kind(
             max_iter=options.rounds,
             learning_rate=options.shrinkage,
             max_leaf_nodes=options.leaves,
@@ -184,7 +187,8 @@ class Boosting(Model):
             random_state=0,
         )
         apart = {"X_val": columns[held], "y_val": labels[held]} if stops else {}
-        fitted.fit(columns[~held], labels[~held], **apart)
+        with threadpool_limits(thread_count(), "openmp"):
+            fitted.fit(columns[~held], labels[~held], **apart)
         # Two classes share a tree, which says how much more probable the second one is.
         places = fitted.classes_[1:] if len(fitted.classes_) == 2 else fitted.classes_
         start = np.zeros(self.num_classes)
@@ -195,10 +199,15 @@ class Boosting(Model):
 def _find_components(features: Constant, width: int) -> torch.Tensor:
     """The first right singular vectors of the features [features, width]; always the same ones."""
     from sklearn.decomposition import TruncatedSVD
+    from threadpoolctl import threadpool_limits
 
-    matrix = features.numpy(force=True) if isinstance(features, torch.Tensor) else None
+    if isinstance(features, torch.Tensor):
+        matrix: Any = features.numpy(force=True)
+    else:
+        matrix = features.to_scipy(copy=False)
     known: Any = TruncatedSVD(width, n_iter=4, random_state=0)
-    known.fit(features.to_scipy(copy=False) if matrix is None else matrix)
+    with threadpool_limits(1, "blas"):  # rounding depends on the number of threads
+        known.fit(matrix)
     return torch.from_numpy(known.components_.T.copy())
 
 

@@ -158,10 +158,12 @@ class _Problem:
     def solve(self, iterations: int, tolerance: float) -> tuple[torch.Tensor, torch.Tensor]:
         """W [features, classes] and b [classes] in float64."""
         from scipy.optimize import minimize
+        from threadpoolctl import threadpool_limits
 
         start = np.zeros(len(self.scale) * self.classes)
-        limits = {"maxiter": iterations, "ftol": tolerance, "gtol": 1e-12}
-        found: Any = minimize(self.evaluate, start, jac=True, method="L-BFGS-B", options=limits)
+        limits: Any = {"maxiter": iterations, "ftol": tolerance, "gtol": 1e-12}
+        with threadpool_limits(1, "blas"):  # rounding depends on the number of threads
+            found: Any = minimize(self.evaluate, start, jac=True, method="L-BFGS-B", options=limits)
         both = self._unscale(found.x)
         weight = both.new_zeros(self.width, self.classes)
         return weight.index_copy(0, self.used, both[:-1]), both[-1]
@@ -173,13 +175,13 @@ class _Problem:
         logits = (self.features @ weight.to(dtype)).double() + both[-1]
         log_total = torch.logsumexp(logits, 1)
         own = logits.gather(1, self.labels[:, None])[:, 0]
-        value = (log_total - own).sum() + self.penalty / 2 * weight.square().sum()
+        value = _add_up(log_total - own) + self.penalty / 2 * _add_up(weight.square())
         slope = (logits - log_total[:, None]).exp_()
         slope[torch.arange(self.count, device=slope.device), self.labels] -= 1
         gradient = torch.cat([self._back(slope.to(dtype)).double(), slope.sum(0)[None]])
         gradient[:-1] += self.penalty * weight
         gradient *= self.scale / self.count
-        return float(value) / self.count, gradient.cpu().numpy().ravel()
+        return value / self.count, gradient.cpu().numpy().ravel()
 
     def _unscale(self, point: NDArray[np.float64]) -> torch.Tensor:
         """Weights, and the bias in the last row, at a point in scaled coordinates."""
@@ -192,6 +194,11 @@ class _Problem:
         if isinstance(features, torch.Tensor):
             return features.t() @ slope
         return features.t_matmul(slope)
+
+
+def _add_up(values: torch.Tensor) -> float:
+    """The sum of all values, whose rounding, unlike that of torch, depends on no threads."""
+    return float(values.cpu().numpy().sum())
 
 
 class PropagationOptions(ModelOptions):
