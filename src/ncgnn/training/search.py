@@ -175,17 +175,17 @@ class Search:
         return self._complete(row, done)
 
     def _rounds_that_fit(self, candidate: Candidate, rounds: int) -> int:
-        """How many rounds of a model that cannot be interrupted fit into half of what is left."""
+        """How many rounds of a model that goes on to its end fit into a fifth of what is left."""
         times: list[float] = []
         for few in (2, 6):
             config = candidate.with_option("rounds", few).config
             began = time.perf_counter()
             new_trainer(config, self.graph, self.split).epoch()
             times.append(time.perf_counter() - began)
-            if times[-1] * rounds / few < self.available / 2:
+            if times[-1] * rounds / few < self.available / 5:
                 return rounds
         each = max((times[1] - times[0]) / 4, 1e-6)
-        return min(rounds, int((self.available / 2 - times[0]) / each))
+        return min(rounds, int((self.available / 5 - times[0]) / each))
 
     def _why_not(self, candidate: Candidate) -> str:
         """Why a candidate is not worth beginning; empty where it is."""
@@ -194,7 +194,7 @@ class Search:
         same = [r for r in self.rows.values() if r.model == candidate.model]
         if not same:
             return ""
-        if candidate.fits_at_once and max(row.seconds for row in same) > self.available / 8:
+        if candidate.fits_at_once and max(row.seconds for row in same) > self.available / 16:
             return f"would take about {about(max(row.seconds for row in same))}"
         best = max((r.val for r in self.rows.values() if r.val is not None), default=None)
         mine = max((r.val for r in same if r.val is not None), default=None)
@@ -205,12 +205,16 @@ class Search:
 
     @property
     def available(self) -> float:
-        """Seconds that are left for candidates."""
+        """Seconds that are left for candidates; what is kept back is for the combination.
+
+        Until every model has had its turn, that is a small share, whatever they have taken.
+        """
         keep = _ENDING * self.budget
         if self.wanted.options.combine:
             best = sorted(self._finished(), key=lambda row: -(row.val or 0))[:MOST_EXPERTS]
             need = max(_LEAST_COMBINING * self.budget, 2 * sum(map(_fold_seconds, best)))
-            keep += min(_COMBINING * self.budget, need)
+            waits = {one.model for one in self.candidates} - {r.model for r in self.rows.values()}
+            keep += min((_LEAST_COMBINING if waits else _COMBINING) * self.budget, need)
         return self.budget - self.spent - keep
 
     def usual_epochs(self, config: RunConfig) -> int:

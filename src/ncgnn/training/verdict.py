@@ -49,8 +49,15 @@ def judge(
     gain: dict[str, Any] | None = None
     if alone is not None and features is not None and sees_graph:
         gain = _compare(trained, alone) | {"features": features.title}
-    remedies = _remedies(trained, chosen, rows, gain, sees_graph)
-    return {"gain": gain, "sentence": _say(gain, sees_graph, chosen), "remedies": remedies}
+    tried = any(row.state == "finished" and _uses_both(row.model) for row in rows)
+    gains_nothing = (not sees_graph and tried) or (gain is not None and gain["accuracy"][1] <= 0)
+    remedies = _remedies(trained, chosen, rows, gains_nothing)
+    return {"gain": gain, "sentence": _say(gain, sees_graph, tried, chosen), "remedies": remedies}
+
+
+def _uses_both(model: str) -> bool:
+    """Whether a model looks at features and at edges."""
+    return model != "propagation" and model_class(model).edges != "none"
 
 
 def _sees_graph(trained: TrainedModel) -> bool:
@@ -80,13 +87,15 @@ def _compare(one: TrainedModel, other: TrainedModel) -> dict[str, Any]:
     }
 
 
-def _say(gain: dict[str, Any] | None, sees_graph: bool, chosen: Row) -> str:
+def _say(gain: dict[str, Any] | None, sees_graph: bool, tried: bool, chosen: Row) -> str:
     """What the graph adds, in a sentence."""
-    if not sees_graph:
+    if not sees_graph and tried:
         return (
             f"The graph adds nothing here: {chosen.title}, which sees features alone, has the best "
             "validation score."
         )
+    if not sees_graph:
+        return "What the graph adds is not known: no model of features and graph finished in time."
     if gain is None:
         return "What the graph adds is not known: no candidate that sees features alone finished."
     value, low, high = gain["accuracy"]
@@ -118,8 +127,7 @@ def _remedies(
     trained: TrainedModel,
     chosen: Row,
     rows: Sequence[Row],
-    gain: dict[str, Any] | None,
-    sees_graph: bool,
+    gains_nothing: bool,
 ) -> list[str]:
     """What would probably help, in sentences; each names what was seen."""
     found: list[str] = []
@@ -146,7 +154,7 @@ def _remedies(
             f"the time was too short for {len(skipped)} of {len(rows)} candidates "
             f"({', '.join(models)}); more time tries them, and keeps what is done."
         )
-    if not sees_graph or (gain is not None and gain["accuracy"][1] <= 0):
+    if gains_nothing:
         found.append(
             "edges bring no gain that could be shown: check that they mean what they should, or "
             "leave them out and train mlp or logistic alone."
