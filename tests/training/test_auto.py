@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -152,10 +153,11 @@ def test_another_graph_of_the_same_name_is_refused(graph, place, done):
 
 def test_time_is_kept(graph, place, tmp_path):
     wanted = asked(place, time="4s", epochs=4000, patience=4000)
-    run = auto_run(wanted, tmp_path, graph=graph)
+    # The machine may have others to serve.
+    run = auto_run(wanted, tmp_path, graph=graph, clock=time.process_time)
     facts = facts_of(run)
-    # Loading and compiling the first kernels cannot be interrupted.
-    assert facts["seconds"] < 4 + 4
+    # Writing the last candidate, and loading those that are combined, cannot be interrupted.
+    assert facts["seconds"] < 4 + 2
     left = [row for row in facts["candidates"] if row["state"] != "finished"]
     assert left
     assert all(row["why"] for row in left)

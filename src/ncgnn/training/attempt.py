@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -107,12 +106,12 @@ class Attempt:
         search = self.search
         self.records, self.why, is_again = [], "", self.shorter is not None
         allowed = search.available
-        began = time.perf_counter()
+        began = search.clock()
         times: list[float] = []
 
         def on_epoch(record: Record) -> None:
             self.records.append(record)
-            times.append(time.perf_counter())
+            times.append(search.clock())
             best = [row.val for row in search.rows.values() if row.val is not None]
             search.watcher.on_epoch(
                 self.candidate.title, record, search.spent, max(best, default=None)
@@ -125,7 +124,7 @@ class Attempt:
                 return False
             if len(times) == _TIMED and not is_again:
                 self._plan((times[-1] - times[0]) / (_TIMED - 1), allowed, config)
-            elif time.perf_counter() - began > allowed:
+            elif search.clock() - began > allowed:
                 self.why = "the time was up"
             elif self._is_behind():
                 self.why = f"behind {self.candidate.model} with other rates"
@@ -147,7 +146,7 @@ class Attempt:
                 raise
             return None
         finally:
-            self.seconds += time.perf_counter() - began
+            self.seconds += search.clock() - began
 
     def _plan(self, epoch: float, allowed: float, config: RunConfig) -> None:
         """End a candidate that would take too long, or find out how many epochs it may have."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -67,6 +68,7 @@ def auto_run(
     before_done: Callable[[RunFolder], object] | None = None,
     stop: Callable[[], bool] | None = None,
     controls: bool = False,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> RunResult:
     """Choose a model for a graph within a time, or find it chosen, and write it as a run.
 
@@ -78,13 +80,15 @@ def auto_run(
         before_done: Called with the run's folder when all is written but the completion marker.
         stop: Asked after every epoch; if it says yes, all is kept and ``KeyboardInterrupt`` raised.
         controls: Whether gates without NC and of NC alone are trained as well, to compare with.
+        clock: What the budget is measured by, in seconds; on a machine that others use, too,
+            ``time.process_time`` makes searches comparable.
     """
     place = runs / SEARCHES / wanted.name
     with RunFolder(place).lock():
         if (done := _find_done(wanted, place, runs, graph)) is not None:
             return done
         options: dict[str, Any] = {"watcher": watcher, "stop": stop, "controls": controls}
-        found = Search(wanted, graph, place, **options).run()
+        found = Search(wanted, graph, place, clock=clock, **options).run()
         run = write_found(found, runs, before_done)
         said = {"run": run.folder.name, "budget": wanted.options.seconds}
         RunFolder(place).write_json(CHOSEN, said | {"graph": graph.fingerprint})

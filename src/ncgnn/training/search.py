@@ -88,6 +88,7 @@ class Search:
         watcher: Hears of it.
         stop: Asked after every epoch whether to stop; everything is kept then.
         controls: Whether gates without NC and of NC alone are trained, too, to compare with.
+        clock: What the budget is measured by, in seconds.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Search:
         watcher: AutoWatcher | None = None,
         stop: Callable[[], bool] | None = None,
         controls: bool = False,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.wanted, self.graph, self.folder, self.given = wanted, graph, RunFolder(folder), split
         self.split = wanted.base.make_split(graph) if split is None else split
@@ -112,13 +114,14 @@ class Search:
         self.rows: dict[str, Row] = {}
         self.curves: dict[str, list[float]] = {}
         self.combined: list[Row] = []
-        self._before, self._began = 0.0, time.perf_counter()
+        self.clock = clock
+        self._before, self._began = 0.0, clock()
         self._read()
 
     @property
     def spent(self) -> float:
         """Seconds since the search began, without those between its interruptions."""
-        return self._before + time.perf_counter() - self._began
+        return self._before + self.clock() - self._began
 
     def run(self) -> Found:
         """Try, combine and choose.
@@ -179,9 +182,9 @@ class Search:
         times: list[float] = []
         for few in (2, 6):
             config = candidate.with_option("rounds", few).config
-            began = time.perf_counter()
+            began = self.clock()
             new_trainer(config, self.graph, self.split).epoch()
-            times.append(time.perf_counter() - began)
+            times.append(self.clock() - began)
             if times[-1] * rounds / few < self.available / 5:
                 return rounds
         each = max((times[1] - times[0]) / 4, 1e-6)
@@ -269,7 +272,7 @@ class Search:
         chosen = best
         if len(shares) > 1:
             experts = [pool[place] for place in shares]
-            began = time.perf_counter()
+            began = self.clock()
             mixture = make_mixture([e.trained for e in experts], [*shares.values()], "none")
             average = self._add("average", experts, mixture, began, [*shares.values()])
             if is_better(average.trained, best.trained):
@@ -297,7 +300,7 @@ class Search:
 
     def _train_gate(self, experts: list[Found], kind: Gate) -> Found | None:
         """A mixture with a gate; None where there is no time to train one."""
-        began = time.perf_counter()
+        began = self.clock()
         folds = self._count_folds(experts)
         words = {"full": "gate", "without-nc": "gate without NC", "nc": "gate of NC alone"}
         title = f"{words[kind]} over {_list(experts)}"
@@ -350,7 +353,7 @@ class Search:
         row = Row(f"{word} {'of' if shares else 'over'} {_list(experts, shares)}", "mixture", "")
         row.name, row.state = mixture.config.name, "finished"
         row.val, row.val_loss = record[f"val_{self.metric}"], record["val_loss"]
-        row.seconds = time.perf_counter() - began
+        row.seconds = self.clock() - began
         row.train_accuracy, row.val_accuracy = None, record["val_accuracy"]
         self.combined.append(row)
         self.watcher.on_row(row)
