@@ -24,7 +24,7 @@ def command(*arguments):
 
 def test_a_finished_run_is_not_given_out_for_another_graph(tmp_path):
     path = tmp_path / "g.npz"
-    arguments = ("train", path, *TABLE, "--runs", tmp_path / "runs")
+    arguments = ("train", path, "--model", "ncgcn", *TABLE, "--runs", tmp_path / "runs")
     ncgnn.save(ncgnn.generate(120, 400, classes=3, features=4, seed=1), path)
     assert command(*arguments).exit_code == 0
     ncgnn.save(ncgnn.generate(130, 400, classes=3, features=4, seed=2), path)

@@ -29,7 +29,8 @@ def complete_from(names: Callable[[], Iterable[str]]) -> Callable[[str], list[st
 def _model_names() -> list[str]:
     """Names of models, read from the presets: importing torch would take seconds."""
     presets = (resources.files("ncgnn") / "training" / "presets").iterdir()
-    return sorted({Path(one.name).stem for one in presets} - {"common", "searched", "tables"})
+    names = {Path(one.name).stem for one in presets} - {"common", "searched", "tables"}
+    return sorted(names | {"auto", "mixture"})
 
 
 def _expand_home(path: Path) -> Path:
@@ -169,6 +170,25 @@ Models = Annotated[
         metavar="NAME,NAME",
         help="Names that 'ncgnn models' lists, like ncgcn,gcn.",
         autocompletion=complete_model,
+    ),
+]
+TrainedModels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--models",
+        "--model",
+        metavar="NAME,NAME",
+        help="Names that 'ncgnn models' lists, like ncgcn,gcn; or auto, which tries some and takes "
+        "the best by validation. Default: auto on a graph of your own, ncgcn on known datasets.",
+        autocompletion=complete_model,
+    ),
+]
+Time = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        metavar="TIME",
+        help="How long auto may take, like 90s, 10m or 1h. Default: 10m.",
     ),
 ]
 Seeds = Annotated[

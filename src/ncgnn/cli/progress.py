@@ -20,15 +20,15 @@ from rich.progress import (
 from ncgnn.cli.terminal import Verbosity, note
 from ncgnn.experiments import Watcher, flatten, format_value
 from ncgnn.nn import model_class
-from ncgnn.training import SCORE_NAMES
+from ncgnn.training import NO_TIME, SCORE_NAMES, AutoWatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable, Sequence
     from pathlib import Path
     from types import FrameType
 
     from ncgnn.experiments import Cell, SearchState
-    from ncgnn.training import RunConfig, RunResult
+    from ncgnn.training import AutoConfig, Candidate, Row, RunConfig, RunResult
 
 #: Seconds between two lines about one run where there is no terminal.
 PAUSE = 60.0
@@ -100,6 +100,17 @@ class RunProgress(_Bars):
                 writer.close()
             self._bars.remove_task(bar)
 
+    @contextmanager
+    def search(self, wanted: AutoConfig) -> Generator[SearchProgress]:
+        """Show a search for a model; yields what hears of it."""
+        graph = wanted.base.data.dataset.rsplit("/", 1)[-1]
+        title = f"auto on {graph}, seed {wanted.base.training.seed}"
+        bar = self._bars.add_task(title, total=wanted.options.seconds, state="starting")
+        try:
+            yield SearchProgress(self._bars, bar, self.note)
+        finally:
+            self._bars.remove_task(bar)
+
     def resumed(self, epoch: int) -> None:
         """Say that a run was begun before."""
         self.note(f"continues after epoch {epoch - 1}, where it was interrupted")
@@ -111,6 +122,49 @@ class RunProgress(_Bars):
         if model_class(result.config.model.name).fits_at_once:
             epochs = "fitted at once"
         self.note(f"{_title(result.config)}: {_scores(result)} ({epochs}, {how})")
+
+
+class SearchProgress(AutoWatcher):
+    """A bar of the time that a search may take, and a line per candidate.
+
+    Args:
+        bars: Where the bar is.
+        bar: The bar.
+        note: Prints a line above it.
+    """
+
+    def __init__(self, bars: Progress, bar: TaskID, note: Callable[[str], None]) -> None:
+        self._bars, self._bar, self._note = bars, bar, note
+        self._left_out = 0
+
+    def on_plan(self, candidates: Sequence[Candidate], seconds: float, spent: float) -> None:
+        """Say how much there is to do."""
+        models = len({candidate.model for candidate in candidates})
+        before = f", {_duration(spent)} of it before" if spent > 1 else ""
+        self._note(
+            f"{len(candidates)} candidates of {models} models in at most {_duration(seconds)}"
+            f"{before}"
+        )
+
+    def on_epoch(self, title: str, record: dict[str, Any], spent: float, best: Any) -> None:
+        """Show which candidate is in training."""
+        state = f"{title}, epoch {record['epoch']}"
+        state += "" if best is None else f"; best so far {best:.2%}"
+        self._bars.update(self._bar, completed=spent, state=state)
+
+    def on_row(self, row: Row) -> None:
+        """Say how a candidate ended; of those that there is no time for, the first one."""
+        if row.why == NO_TIME:
+            self._left_out += 1
+            if self._left_out > 1:
+                return
+        score = "" if row.val is None else f" val {row.val:.2%}, {row.seconds:.0f} s"
+        how = "" if row.state == "finished" else f" {row.state}: {row.why}"
+        self._note(f"  {row.title}:{score}{how}")
+
+    def on_stage(self, text: str) -> None:
+        """Show what happens next."""
+        self._bars.update(self._bar, state=text)
 
 
 class FoldProgress(_Bars):

@@ -12,6 +12,18 @@ import typer
 import ncgnn
 from ncgnn._memory import keep_freed_memory
 from ncgnn.cli import options as opt
+from ncgnn.cli.auto import (
+    changes_since,
+    default_model,
+    list_configs,
+    load_for,
+    make_any,
+    read_time,
+    search_facts,
+    search_model,
+    show_search,
+    write_beside,
+)
 from ncgnn.cli.terminal import (
     command,
     note,
@@ -33,16 +45,14 @@ if TYPE_CHECKING:
 
     from ncgnn.experiments import TuneResult
     from ncgnn.graph import Graph
-    from ncgnn.training import RunConfig, RunFolder, RunResult
-
-#: What has changed since the latest run before, in a run's folder.
-CHANGES = "changes.json"
+    from ncgnn.training import AutoConfig, RunConfig, RunResult
 
 
 @command
 def train(
     graph: opt.MaybeGraph = None,
-    models: opt.Models = None,
+    models: opt.TrainedModels = None,
+    time: opt.Time = None,
     config: opt.Config = None,
     settings: opt.Settings = None,
     seeds: opt.Seeds = None,
@@ -65,6 +75,10 @@ def train(
 ) -> None:
     """Train a model, or several to compare, once per seed; interrupted runs continue.
 
+    On a graph of your own, without --models, candidates are tried for at most --time, from the
+    commonest class to separated models, and the one with the best validation score is kept, or a
+    mixture of some.
+
     Options that neither the command nor a file sets come from the model's preset: on a dataset of
     the paper the values that the paper found best, on its splits those of our own search where the
     paper prints none, and on any other graph the values for all graphs.
@@ -85,21 +99,15 @@ def train(
         start_from=start_from,
     )
     numbers = read_seeds(seeds) or (None,)
-    configs = [
-        ncgnn.training.make_config(
-            dataset=graph,
-            model=name,
-            split=split,
-            device=device,
-            seed=number,
-            config=read_config(config),
-            settings=chosen,
-        )
-        for name in read_list(models, "--models") or (None,)
-        for number in numbers
-    ]
+    path = read_config(config)
+    file = None if path is None else ncgnn.training.read_config_file(path)
+    names = read_list(models, "--models") or (default_model(graph, file, chosen),)
+    chosen |= read_time(time, names)
+    told: dict[str, Any] = {"dataset": graph, "split": split, "device": device}
+    told |= {"config": file, "settings": chosen}
+    configs = [make_any(name, seed=number, **told) for name in names for number in numbers]
     if dry_run:
-        _print_configs(configs, json)
+        _print_configs(list_configs(configs, data_dir), json)
         return
     results = _train_all(configs, runs, data_dir, tensorboard)
     made = {result.folder for result in results if result.fresh}
@@ -110,6 +118,9 @@ def train(
     if json:
         print_json({"runs": [run_facts(result) for result in results]})
     else:
+        for one, result in zip(configs, results, strict=True):
+            if isinstance(one, ncgnn.training.AutoConfig):
+                show_search(result)
         step = len(numbers)
         per_model = [results[first : first + step] for first in range(0, len(results), step)]
         print_tables(
@@ -118,7 +129,8 @@ def train(
             else ncgnn.report.comparison_table(per_model)
         )
         # A file may set other learning rates.
-        if not config and (remark := about_parameters(configs, chosen)) is not None:
+        named = [one for one in configs if isinstance(one, ncgnn.training.RunConfig)]
+        if named and not config and (remark := about_parameters(named, chosen)) is not None:
             note(remark)
     for head, is_made in (("Written:", True), ("Found finished:", False)):
         listed = [f"  {one.folder}" for one in results if (one.folder in made) == is_made]
@@ -131,15 +143,15 @@ def train(
 
 
 def _print_configs(configs: list[RunConfig], json: bool) -> None:
-    """Print what would be trained: as TOML, one configuration per model for all its seeds."""
+    """Print what would be trained: as TOML, one configuration for all its seeds."""
     if json:
         print_json({"configs": [config.model_dump(mode="json") for config in configs]})
         return
-    by_model: dict[str, list[RunConfig]] = {}
+    alike: dict[str, list[RunConfig]] = {}
     for config in configs:
-        by_model.setdefault(config.model.name, []).append(config)
+        alike.setdefault(config.replaced("training", seed=0).sha256, []).append(config)
     texts: list[str] = []
-    for first, *others in by_model.values():
+    for first, *others in alike.values():
         more = ", ".join(str(config.training.seed) for config in others)
         head = f"# and the same with seed {more}\n" if others else ""
         texts.append(head + ncgnn.training.to_toml(first.model_dump(mode="json")))
@@ -147,19 +159,23 @@ def _print_configs(configs: list[RunConfig], json: bool) -> None:
 
 
 def _train_all(
-    configs: list[RunConfig], runs: Path, data_dir: Path | None, tensorboard: bool
+    configs: list[RunConfig | AutoConfig], runs: Path, data_dir: Path | None, tensorboard: bool
 ) -> list[RunResult]:
     from ncgnn.cli.progress import RunProgress, stop_requests
 
     keep_freed_memory()
     results: list[RunResult] = []
     with RunProgress() as progress, stop_requests() as stop:
-        graph = ncgnn.load(configs[0].data.dataset, data_dir)
+        graph = load_for(configs, data_dir)
+        named = [one for one in configs if isinstance(one, ncgnn.training.RunConfig)]
         # A model that was told which edges count needs no advice.
-        models = [c.model.name for c in configs if c.model.options.get("direction") in _DEFAULT]
+        models = [c.model.name for c in named if c.model.options.get("direction") in _DEFAULT]
         if (remark := about_edges(graph, models)) is not None:
             progress.note(remark)
         for wanted in configs:
+            if isinstance(wanted, ncgnn.training.AutoConfig):
+                results.append(search_model(wanted, graph, runs, data_dir, progress, stop))
+                continue
             config, start = ncgnn.training.find_start(wanted, graph, runs, data_dir)
             folder = runs / config.name
             is_new = not (folder / ncgnn.training.DONE).is_file()
@@ -181,7 +197,7 @@ def _train_all(
                         graph=graph,
                         on_epoch=on_epoch,
                         on_resume=progress.resumed,
-                        before_done=lambda run, said=changes: _write_beside(run, said),
+                        before_done=lambda run, said=changes: write_beside(run, said),
                         stop=stop,
                         start=start,
                     )
@@ -195,38 +211,6 @@ def _train_all(
     return results
 
 
-def changes_since(
-    graph: Graph, config: RunConfig, runs: Path, data_dir: Path | None
-) -> tuple[list[str], dict[str, Any] | None]:
-    """What has changed since the latest run, if that is of the same place with other content.
-
-    Returns:
-        Sentences, and all of it for the run's folder.
-    """
-    training = ncgnn.training
-    latest = training.RunFolder(training.find_run(runs / training.LATEST))
-    if config.data.fingerprint is None or (runs / config.name / training.DONE).is_file():
-        return [], None
-    try:
-        before = latest.read_config().data
-        if before.dataset != config.data.dataset or before.fingerprint == config.data.fingerprint:
-            return [], None
-        with show_status("comparing with the latest run"):
-            changes = ncgnn.compare_graphs(training.load_graph(latest, data_dir), graph)
-    except InputError:  # there is no latest run, or its graph is gone
-        return [], None
-    said = changes.to_json() | {"run": latest.path.name}
-    head = f"since {latest.path.name}:"
-    return [head, *(f"  {sentence}" for sentence in changes.sentences())], said
-
-
-def _write_beside(run: RunFolder, changes: dict[str, Any] | None) -> None:
-    """Write what belongs to a run for people: its report, and what has changed before it."""
-    ncgnn.report.write_run_report(run)
-    if changes is not None:
-        run.write_json(CHANGES, changes)
-
-
 def _refit_all(results: list[RunResult], data_dir: Path | None) -> set[Path]:
     """Train every run once more on all labels; returns those that were not finished before."""
     from ncgnn.cli.progress import stop_requests
@@ -236,7 +220,9 @@ def _refit_all(results: list[RunResult], data_dir: Path | None) -> set[Path]:
         for result in results:
             run = ncgnn.training.RunFolder(result.folder)
             before = ncgnn.training.refit_facts(run)
-            end = result.result["best_epoch"] + 1
+            trained_for = ncgnn.training.read_experts(run)
+            end = sum(expert.schedule.epochs for expert in trained_for)
+            end = end or result.result["best_epoch"] + 1
             with show_status(f"{result.folder.name}: training on all labels") as status:
                 on_epoch = _shows_epochs(status, result.folder.name, end)
                 try:
@@ -305,7 +291,9 @@ def about_edges(graph: Graph, models: Iterable[str]) -> str | None:
 
 def run_facts(result: RunResult) -> dict[str, Any]:
     """A finished run, for programs."""
-    return {"folder": str(result.folder), "seconds": result.seconds, **result.result}
+    facts = {"folder": str(result.folder), "seconds": result.seconds, **result.result}
+    tried = search_facts(result.folder)
+    return facts if tried is None else facts | {"auto": tried}
 
 
 @command

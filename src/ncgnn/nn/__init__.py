@@ -15,6 +15,7 @@ from ncgnn.nn.functional import DropoutKey, relu_dropout
 from ncgnn.nn.grouping import Grouper, Grouping, GroupingRule, register_guidance
 from ncgnn.nn.inputs import FeatureScaling, GraphInputs, check_features
 from ncgnn.nn.masking import MaskedInputs, masked_row
+from ncgnn.nn.mixture import Gate, Mixture
 from ncgnn.nn.registry import (
     model_class,
     model_name,
@@ -35,6 +36,7 @@ __all__ = [
     "BackboneName",
     "DropoutKey",
     "FeatureScaling",
+    "Gate",
     "GraphInputs",
     "GraphSAGE",
     "Grouper",
@@ -42,6 +44,7 @@ __all__ = [
     "GroupingRule",
     "LayerConstructor",
     "MaskedInputs",
+    "Mixture",
     "Model",
     "ModelOptions",
     "Phase",

@@ -1,4 +1,5 @@
 from . import analysis as analysis
+from . import auto as auto
 from . import changes as changes
 from . import explanation as explanation
 from . import mixing as mixing
@@ -16,6 +17,7 @@ from .analysis import striking_columns as striking_columns
 from .analysis import striking_tables as striking_tables
 from .analysis import write_analysis as write_analysis
 from .analysis import write_columns as write_columns
+from .auto import leaderboard as leaderboard
 from .changes import changes_tables as changes_tables
 from .explanation import check_explanation_path as check_explanation_path
 from .explanation import explanation_page as explanation_page

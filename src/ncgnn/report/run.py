@@ -15,6 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from ncgnn._io import atomic_write, write_text
 from ncgnn.errors import InputError
 from ncgnn.metrics import group_names
+from ncgnn.report.auto import leaderboard
 from ncgnn.report.scores import (
     ABOUT_INTERVALS,
     class_table,
@@ -52,6 +53,7 @@ from ncgnn.training import (
     SCORE_NAMES,
     SPLIT,
     TIMING,
+    TRIED,
     about_small_groups,
     measure_name,
     read_config_file,
@@ -104,6 +106,7 @@ class RunFacts:
     result: Record
     timing: Record
     refit: Record | None
+    auto: Record | None
 
     @classmethod
     def read(cls, folder: RunFolder) -> RunFacts:
@@ -116,6 +119,7 @@ class RunFacts:
             folder.read_json(RESULT),
             folder.read_json(TIMING),
             refit_facts(folder),
+            folder.read_json(TRIED) if (folder / TRIED).is_file() else None,
         )
 
 
@@ -127,6 +131,8 @@ def run_page(run: RunFacts, pictures: Mapping[str, bytes]) -> str:
         title=f"{result['model']} on {result['graph']}",
         headline=_headline(result),
         refit=_about_refit(run.refit),
+        auto=run.auto,
+        leaderboard=None if run.auto is None else leaderboard(run.auto),
         selected_by=f"validation {SCORE_NAMES[result['metric']]}",
         about=_about(run),
         scores=_score_table(run),

@@ -2,6 +2,16 @@
 
 from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers
+from ncgnn.training.attempt import NO_TIME, AutoWatcher, Row
+from ncgnn.training.auto import auto_run
+from ncgnn.training.candidates import (
+    AUTO,
+    AutoConfig,
+    AutoOptions,
+    Candidate,
+    list_candidates,
+    make_auto,
+)
 from ncgnn.training.config import (
     ConfigFile,
     DataConfig,
@@ -49,6 +59,7 @@ from ncgnn.training.folder import (
     RESULT,
     SPLIT,
     TIMING,
+    TRIED,
     DamagedFileError,
     OtherRunError,
     RunFolder,
@@ -67,7 +78,7 @@ from ncgnn.training.loading import (
     new_trainer,
 )
 from ncgnn.training.node_table import NodeTable, table_format
-from ncgnn.training.refit import refit_facts
+from ncgnn.training.refit import read_experts, refit_facts
 from ncgnn.training.run import (
     RunResult,
     check_same_config,
@@ -85,6 +96,7 @@ from ncgnn.training.trained import TrainedModel
 from ncgnn.training.trainer import State, Trainer, TrainingError, trainable_split
 
 __all__ = [
+    "AUTO",
     "CONFIG",
     "DETAILS",
     "DONE",
@@ -93,11 +105,17 @@ __all__ = [
     "FEWEST_NODES",
     "LATEST",
     "METRICS",
+    "NO_TIME",
     "RESULT",
     "SCORE_NAMES",
     "SPLIT",
     "TIMING",
+    "TRIED",
     "Answers",
+    "AutoConfig",
+    "AutoOptions",
+    "AutoWatcher",
+    "Candidate",
     "ConfigFile",
     "DamagedFileError",
     "DataConfig",
@@ -109,6 +127,7 @@ __all__ = [
     "ModelConfig",
     "NodeTable",
     "OtherRunError",
+    "Row",
     "RunConfig",
     "RunFolder",
     "RunInUseError",
@@ -123,6 +142,7 @@ __all__ = [
     "TrainingConfig",
     "TrainingError",
     "about_small_groups",
+    "auto_run",
     "bootstrap_difference",
     "check_options",
     "check_same_config",
@@ -143,9 +163,11 @@ __all__ = [
     "fit",
     "has_own_values",
     "has_preset",
+    "list_candidates",
     "load_graph",
     "load_run",
     "locate_dataset",
+    "make_auto",
     "make_config",
     "measure_name",
     "naming_options",
@@ -153,6 +175,7 @@ __all__ = [
     "point_latest",
     "preset",
     "read_config_file",
+    "read_experts",
     "read_setting",
     "read_toml",
     "refit_facts",

@@ -21,6 +21,7 @@ from ncgnn._io import make_durable, sha256_of_file, write_text
 from ncgnn.errors import InputError
 from ncgnn.graph import Graph, as_graph, whole_number
 from ncgnn.nn import GraphInputs, model_class, model_name
+from ncgnn.training.candidates import AUTO
 from ncgnn.training.folder import DONE, DamagedFileError
 from ncgnn.training.folds import draw_validation, with_only
 from ncgnn.training.inference import Inference
@@ -55,7 +56,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         graph: Anything that :func:`ncgnn.graph.as_graph` takes; None = the graph of nearest rows.
-        model: A model's name or class.
+        model: A model's name or class. ``"auto"`` tries several, with options of its own such as
+            ``options={"time": "2m"}``; of the arguments below only ``metric`` counts for it.
         neighbors: How many nearest rows a row hears from; without a graph only.
         distance: Which rows are near: a metric of scikit-learn's ``NearestNeighbors``, such as
             ``"euclidean"`` or, for texts, ``"cosine"``; without a graph only.
@@ -238,7 +240,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
     def _settings(self) -> dict[str, Any]:
         """The arguments of :func:`ncgnn.fit` that the parameters stand for."""
         settings = {name: getattr(self, name) for name in _SETTINGS}
-        if "hidden" not in model_class(self.model).Options.model_fields:
+        if self.model == AUTO:  # it chooses the others itself, unless options say them
+            settings = {"metric": self.metric}
+        elif "hidden" not in model_class(self.model).Options.model_fields:
             del settings["hidden"]
         said = {name: value for name, value in settings.items() if value is not None}
         more = dict(self.options or {})

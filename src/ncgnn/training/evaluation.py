@@ -123,9 +123,30 @@ def score(metric: Metric, logits: torch.Tensor, labels: torch.Tensor) -> float |
         return float(metrics.recall_score(true, predicted, labels=seen, average="macro"))
     if len(seen) < 2 or not np.isfinite(probabilities).all():
         return None
-    area = metrics.roc_auc_score if metric == "roc_auc" else metrics.average_precision_score
+    area = _roc_auc if metric == "roc_auc" else _average_precision
     classes = (1,) if probabilities.shape[1] == 2 else seen
     return float(np.mean([area(true == c, probabilities[:, c]) for c in classes]))
+
+
+# Scikit-learn's functions check their arguments for longer than they compute, once per class.
+
+
+def _roc_auc(positive: NDArray[np.bool_], values: NDArray[np.float64]) -> float:
+    """The area under the ROC curve, from the mean rank of positive nodes; ties share theirs."""
+    from scipy.stats import rankdata
+
+    ranks, ones = rankdata(values), int(positive.sum())
+    above = float(ranks[positive].sum()) - ones * (ones + 1) / 2
+    return above / (ones * (len(values) - ones))
+
+
+def _average_precision(positive: NDArray[np.bool_], values: NDArray[np.float64]) -> float:
+    """The sum of precisions, each times the recall that its threshold adds."""
+    order = np.argsort(-values, kind="stable")
+    last = np.flatnonzero(np.append(np.diff(values[order]) != 0, True))
+    found = np.cumsum(positive[order])[last]
+    gains = np.diff(found, prepend=0) / found[-1]
+    return float((gains * found / (last + 1)).sum())
 
 
 def check_metric(metric: Metric, labels: NDArray[np.int64]) -> None:

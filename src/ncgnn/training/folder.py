@@ -12,6 +12,8 @@
 ``graph.npz``           the graph, where a model that was fitted in Python was saved
 ``dataset/``            the graph as a dataset folder, with its encoders, if it came from one; its
                         files are links to the first ones where the file system has links
+``experts.json``        of a mixture whose experts were trained apart: how each of them was
+``auto.json``           what was tried before the run was chosen; see :mod:`ncgnn.training.auto`
 ``start.*``             the first weights, where they are those of an earlier run
 ``refit/``              the same model trained on all labels; see :mod:`ncgnn.training.refit`
 ``error.json``          what a run failed with
@@ -56,9 +58,10 @@ HISTORY, CHECKPOINT, WEIGHTS = "metrics.jsonl", "checkpoint.safetensors", "weigh
 RESULT, TIMING, DONE, GRAPH = "result.json", "timing.json", "done.json", "graph.npz"
 ERROR, LATEST = "error.json", "latest"
 START, LEARNED = "start.safetensors", "start.json"
+EXPERTS, TRIED = "experts.json", "auto.json"
 DATASET = "dataset"
 # What only some runs have; the manifest of a dataset folder has the checksums of its other files.
-_OPTIONAL = (GRAPH, f"{DATASET}/{MANIFEST}", START, LEARNED)
+_OPTIONAL = (GRAPH, f"{DATASET}/{MANIFEST}", START, LEARNED, EXPERTS)
 _NEEDED = (CONFIG, ENVIRONMENT, SPLIT, HISTORY, WEIGHTS, RESULT, TIMING)
 _PACKAGES = ("ncgnn", "torch", "torch_geometric", "numpy", "scipy", "numba")
 

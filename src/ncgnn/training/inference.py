@@ -3,7 +3,8 @@
 Old nodes, those of the training graph, keep what the model answered for them, and their groups, if
 it is a separated model. The groups of new nodes follow from the classes around them: the labels of
 training nodes, and predictions elsewhere, those of new nodes themselves from the second of two
-passes on. No other label is read, so that a label of a new node changes no answer.
+passes on. No other label is read, so that a label of a new node changes no answer. In a mixture the
+expert that has groups forms them from its own predictions, as if it was alone.
 """
 
 from __future__ import annotations
@@ -204,6 +205,11 @@ class Inference:
         rule = self.trained.model.rule
         if rule is None:
             return self._predict(new), None
+        if (expert := self.trained.grouped_expert) is not None:
+            alone = Inference(expert, self.graph)
+            confusion = alone.answer.confusion
+            self.group[new] = alone.group[new]
+            return self._predict(new), confusion
         if not np.nan_to_num(self.trained.grouping.confusion.numpy()).any():
             # Nobody was grouped in the best epoch, and only the first group has trained weights.
             return self._predict(new), self._confusion(new, rule)[0]

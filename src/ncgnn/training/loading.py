@@ -20,6 +20,7 @@ from ncgnn.training.folder import (
     SPLIT,
     START,
     TIMING,
+    TRIED,
     WEIGHTS,
     DamagedFileError,
     RunFolder,
@@ -29,7 +30,7 @@ from ncgnn.training.folder import (
     tensors_sha256,
     weights_under,
 )
-from ncgnn.training.refit import read_refit
+from ncgnn.training.refit import read_experts, read_refit
 from ncgnn.training.start import HASH, Start, first_model
 from ncgnn.training.trained import TrainedModel
 from ncgnn.training.trainer import Trainer
@@ -79,8 +80,15 @@ def load_run(
     if device is not None:
         training = config.training.model_copy(update={"device": device})
         config = config.model_copy(update={"training": training})
-    graph = load_graph(folder, data_dir, dataset)
-    trainer = new_trainer(config, graph, Split.load(folder / SPLIT))
+    inputs = new_inputs(config, load_graph(folder, data_dir, dataset))
+    trained = read_trained(folder, config, inputs)
+    return replace(trained, refitted=read_refit(folder, trained)) if refit else trained
+
+
+def read_trained(folder: RunFolder, config: RunConfig, inputs: GraphInputs) -> TrainedModel:
+    """The model of a finished run, whose graph is at hand."""
+    split = Split.load(folder / SPLIT)
+    trainer = Trainer(first_model(config, inputs), inputs, split, config.training)
     tensors, _ = read_tensors(folder / WEIGHTS)
     try:
         trainer.model.load_state_dict(weights_under("model.", tensors))
@@ -90,7 +98,8 @@ def load_run(
     seconds = float(folder.read_json(TIMING)["seconds"])
     start = Start.read(folder) if (folder / START).is_file() else None
     trained = as_trained(trainer, config, folder.history(), seconds, start)
-    return replace(trained, refitted=read_refit(folder, trained)) if refit else trained
+    tried = folder.read_json(TRIED) if (folder / TRIED).is_file() else None
+    return replace(trained, experts=read_experts(folder), auto=tried)
 
 
 def find_other_seeds(path: Path | str) -> list[Path]:
@@ -163,11 +172,12 @@ def new_trainer(
     """
     if split is None:
         split = config.make_split(graph) if start is None else start.split
-    inputs = _new_inputs(config, graph)
+    inputs = new_inputs(config, graph)
     return Trainer(first_model(config, inputs, start), inputs, split, config.training)
 
 
-def _new_inputs(config: RunConfig, graph: Graph) -> GraphInputs:
+def new_inputs(config: RunConfig, graph: Graph) -> GraphInputs:
+    """A graph as the models of a configuration see it."""
     return GraphInputs(
         graph,
         device=find_device(config.training.device),
@@ -265,7 +275,7 @@ def begin_with(
     if not isinstance(earlier, TrainedModel):
         run = find_run(earlier).name
         earlier = load_run(earlier, data_dir, refit=False)
-    start = Start.of(earlier, config, _new_inputs(config, graph), run)
+    start = Start.of(earlier, config, new_inputs(config, graph), run)
     return config.replaced("training", start_from=f"{HASH}{start.sha256}"), start
 
 

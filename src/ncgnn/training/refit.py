@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,10 @@ from ncgnn._io import make_durable, sha256_of_file
 from ncgnn.data import Split
 from ncgnn.errors import InputError
 from ncgnn.nn import Grouping
+from ncgnn.training.config import RunConfig, resolve_config
 from ncgnn.training.folder import (
     CHECKPOINT,
+    EXPERTS,
     HISTORY,
     WEIGHTS,
     DamagedFileError,
@@ -48,7 +51,7 @@ from ncgnn.training.start import first_model
 from ncgnn.training.trainer import ShareCorrection, Trainer, know_labels, use_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ncgnn.nn import Model
     from ncgnn.training.trained import TrainedModel
@@ -90,20 +93,80 @@ class Schedule:
         return cls(frozenset(highs), frozenset(starts), end)
 
 
+@dataclass(frozen=True)
+class Expert:
+    """How an expert of a mixture was trained, before it was one.
+
+    Attributes:
+        config: The configuration of its own run.
+        schedule: What that run did, and when.
+    """
+
+    config: RunConfig
+    schedule: Schedule
+
+    @classmethod
+    def of(cls, trained: TrainedModel) -> Expert:
+        """Read it from the expert's own run."""
+        return cls(trained.config, Schedule.of(trained))
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``experts.json``."""
+        schedule = self.schedule
+        return {
+            "config": self.config.model_dump(mode="json"),
+            "highs": sorted(schedule.highs),
+            "starts": sorted(schedule.starts),
+            "epochs": schedule.epochs,
+        }
+
+
+def write_experts(folder: RunFolder, experts: Sequence[Expert]) -> None:
+    """Write how the experts of a mixture were trained into its folder."""
+    folder.write_json(EXPERTS, {"experts": [expert.to_json() for expert in experts]})
+
+
+def read_experts(folder: RunFolder) -> tuple[Expert, ...]:
+    """How the experts of a mixture were trained; none where the run is no such mixture.
+
+    Raises:
+        DamagedFileError: The file does not say.
+    """
+    if not (folder / EXPERTS).is_file():
+        return ()
+    try:
+        return tuple(
+            Expert(
+                resolve_config(one["config"], str(folder / EXPERTS)),
+                Schedule(frozenset(one["highs"]), frozenset(one["starts"]), int(one["epochs"])),
+            )
+            for one in folder.read_json(EXPERTS)["experts"]
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedFileError(f"{folder / EXPERTS}: cannot be used ({error}).") from None
+
+
 class Refitter(Trainer):
-    """Trains on all labels, without validation, as an earlier training went.
+    """Trains without validation, by default on all labels, as an earlier training went.
 
     Args:
         trained: That training.
+        schedule: What it did, and when; by default its records say so.
+        seen: The nodes to train on; by default all that have a label.
     """
 
-    def __init__(self, trained: TrainedModel) -> None:
+    def __init__(
+        self,
+        trained: TrainedModel,
+        schedule: Schedule | None = None,
+        seen: Split | None = None,
+    ) -> None:
         model = first_model(trained.config, trained.inputs, trained.start)
         super().__init__(model, trained.inputs, trained.split, trained.config.training)
-        self.schedule = Schedule.of(trained)
-        every = all_labels(trained)
-        self.train = torch.from_numpy(every.train.copy()).to(self.inputs.device)
-        self.inputs = know_labels(self.inputs, every)
+        self.schedule = Schedule.of(trained) if schedule is None else schedule
+        seen = all_labels(trained) if seen is None else seen
+        self.train = torch.from_numpy(seen.train.copy()).to(self.inputs.device)
+        self.inputs = know_labels(self.inputs, seen)
         self.correction = _correction(trained)
 
     @property
@@ -153,10 +216,31 @@ def refit(trained: TrainedModel, on_epoch: Callable[[Record], None] | None = Non
     """
     if not len(trained.split.val):
         raise InputError("the model was trained on all labels already; refit the run itself.")
+    if trained.experts:
+        return _refit_experts(trained, on_epoch)
     refitter, began = Refitter(trained), time.perf_counter()
     refitter.run(on_epoch, keeps_weights=True)
     seconds = time.perf_counter() - began
     return _refitted(trained, refitter.model, refitter.state.best_grouping, seconds)
+
+
+def _refit_experts(
+    trained: TrainedModel, on_epoch: Callable[[Record], None] | None
+) -> TrainedModel:
+    """Refit every expert of a mixture as it was trained; the gate stays what it is."""
+    began = time.perf_counter()
+    model, grouping = deepcopy(trained.model), trained.grouping
+    for place, expert in enumerate(trained.experts):
+        alone = replace(trained, config=expert.config, experts=())
+        refitter = Refitter(alone, expert.schedule)
+        refitter.run(on_epoch, keeps_weights=True)
+        weights = refitter.model.state_dict()
+        model.load_state_dict(
+            {f"experts.{place}.{name}": value for name, value in weights.items()}, strict=False
+        )
+        if refitter.rule is not None:
+            grouping = refitter.state.best_grouping
+    return _refitted(trained, model, grouping, time.perf_counter() - began)
 
 
 def _refitted(
@@ -198,6 +282,17 @@ def refit_in(
         (folder / REFIT / REFITTED).unlink(missing_ok=True)
     place = RunFolder(folder / REFIT)
     place.path.mkdir(exist_ok=True)
+    if trained.experts:
+
+        def after(record: Record) -> None:
+            if on_epoch is not None:
+                on_epoch(record)
+            if stop is not None and stop():
+                raise KeyboardInterrupt  # experts begin anew then
+
+        result = _refit_experts(trained, after)
+        write_refit(folder, result)
+        return result
     refitter, seconds, records = _resume(place, folder, trained)
     place.write_history(records)
     began = saved = time.perf_counter()
@@ -250,7 +345,8 @@ def _of(folder: RunFolder) -> str:
 
 def write_refit(folder: RunFolder, result: TrainedModel) -> None:
     """Write a refitted model into the folder of its run, beside the records of its epochs."""
-    place, epochs = RunFolder(folder / REFIT), result.best_epoch + 1
+    place = RunFolder(folder / REFIT)
+    epochs = sum(expert.schedule.epochs for expert in result.experts) or result.best_epoch + 1
     about = {"model": result.config.model.name, "epochs": epochs}
     write_tensors(place / WEIGHTS, trained_tensors(result.model, result.grouping), about)
     if not (place / HISTORY).is_file():  # it was refitted in memory

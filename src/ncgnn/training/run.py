@@ -27,6 +27,7 @@ from ncgnn.data import (
 )
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, sentence
 from ncgnn.graph import as_graph
+from ncgnn.training.candidates import AUTO, make_auto
 from ncgnn.training.config import RunConfig, find_option, make_config
 from ncgnn.training.evaluation import about_small_groups
 from ncgnn.training.folder import (
@@ -88,7 +89,8 @@ def fit(
     Args:
         graph: Anything that :func:`ncgnn.graph.as_graph` takes, for example a PyG ``Data``.
         model: A model's name, such as ``"ncgcn"``, ``"ncsage"``, ``"gcn"`` or ``"mlp"``, or a
-            subclass of :class:`ncgnn.nn.Model`.
+            subclass of :class:`ncgnn.nn.Model`; with ``"auto"`` candidates are tried within a
+            ``time``, and the best one or a mixture of some is returned.
         labels: Class per node, -1 = unknown, where the graph holds none or others.
         split: A split family, or a split; ``"published"`` takes the masks of a PyG ``Data``.
         seed: Seed of a drawn split, of the first weights and of dropout.
@@ -126,6 +128,18 @@ def fit(
     tables = None
     if graph.source is not None:
         tables = "directed" if graph.has_direction else "undirected"
+    if model == AUTO:
+        from ncgnn.training.auto import auto_fit  # which itself trains runs
+
+        if start_from is not None:
+            settings["start_from"] = str(start_from)
+        told = settings | {"data.fingerprint": None}
+        wanted = make_auto(
+            dataset=graph.name, split=family, seed=seed, device=device, settings=told, tables=tables
+        )
+        if not isinstance(split, Split):
+            split = wanted.base.make_split(graph, warn=True)
+        return auto_fit(wanted, graph, split, on_epoch)
     config = make_config(
         dataset=graph.name,
         model=model,
@@ -192,6 +206,7 @@ def train_run(
     *,
     data_dir: Path | None = None,
     graph: Graph | None = None,
+    split: Split | None = None,
     on_epoch: Callable[[Record], None] | None = None,
     on_resume: Callable[[int], None] | None = None,
     before_done: Callable[[RunFolder], object] | None = None,
@@ -207,6 +222,7 @@ def train_run(
         runs: Folder of all runs.
         data_dir: Folder with npz files.
         graph: The graph, if it is loaded already.
+        split: Its split, if it is not the one that the configuration names.
         on_epoch: Called with the record of every epoch, old ones of a continued run included.
         on_resume: Called with the number of epochs that an interrupted run had done.
         before_done: Called when all is written but the completion marker.
@@ -229,11 +245,11 @@ def train_run(
     with folder.lock():
         check_same_config(folder, config)
         if folder.is_done():
-            finished = _finished(folder, config, graph, start)
+            finished = _finished(folder, config, graph, start, split)
             if finished is not None:
                 return finished
         with _keep_error(folder, config):
-            job = _Job(config, folder, graph, checkpoint_seconds, start)
+            job = _Job(config, folder, graph, checkpoint_seconds, start, split)
             if config.data.fingerprint is not None:
                 keep_folder(graph, config.data.dataset, folder / DATASET, copies=copies)
             (folder / ERROR).unlink(missing_ok=True)  # of an earlier try
@@ -301,12 +317,13 @@ def finished_run(folder: RunFolder) -> RunResult:
 
 
 def _finished(
-    folder: RunFolder, config: RunConfig, graph: Graph, start: Start | None
+    folder: RunFolder, config: RunConfig, graph: Graph, start: Start | None, split: Split | None
 ) -> RunResult | None:
     """The result of a finished run; None if its files are damaged, so that it is trained again."""
     try:
         result = finished_run(folder)
-        split = config.make_split(graph) if start is None else start.split
+        if split is None:
+            split = config.make_split(graph) if start is None else start.split
         check_same_graph(folder, config, graph.fingerprint, split.sha256)
     except DamagedFileError as error:
         warnings.warn(f"{error} It is trained again now.", NcgnnWarning, stacklevel=3)
@@ -380,12 +397,14 @@ class _Job:
         graph: Graph,
         checkpoint_seconds: float,
         start: Start | None,
+        split: Split | None,
     ) -> None:
         self.config, self.folder, self.graph, self.start = config, folder, graph, start
+        self.split = split
         self.checkpoint_seconds = checkpoint_seconds
         self.seconds = 0.0
         self.epoch_seconds: list[float] = []
-        self.trainer = new_trainer(config, graph, start=start)
+        self.trainer = new_trainer(config, graph, split, start)
         self.environment = environment() | {"graph_sha256": graph.fingerprint}
         self.begun_in = self._origin()
         resumed = self.begun_in is not None  # a checkpoint is of use only beside these files
@@ -470,7 +489,7 @@ class _Job:
                 warnings.warn(f"{error} Training starts anew.", NcgnnWarning, stacklevel=4)
                 records, self.begun_in = [], None
                 path.unlink()
-                self.trainer = new_trainer(self.config, self.graph, start=self.start)
+                self.trainer = new_trainer(self.config, self.graph, self.split, self.start)
         kept = self.environment
         if self.begun_in is not None:
             kept = continue_environment(self.begun_in, self.environment)

@@ -13,7 +13,7 @@ import torch
 from ncgnn.data import save, write_folder
 from ncgnn.errors import InputError
 from ncgnn.graph import as_graph
-from ncgnn.nn import Grouper, counting_phases
+from ncgnn.nn import Grouper, Mixture, counting_phases
 from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers, Facts
 from ncgnn.training.evaluation import SCORE_NAMES, compare_runs, evaluation
@@ -25,6 +25,7 @@ from ncgnn.training.folder import (
     RESULT,
     SPLIT,
     TIMING,
+    TRIED,
     WEIGHTS,
     RunFolder,
     environment,
@@ -32,11 +33,11 @@ from ncgnn.training.folder import (
     write_tensors,
 )
 from ncgnn.training.inference import Inference, own_outcome
-from ncgnn.training.refit import refit, write_refit
+from ncgnn.training.refit import refit, write_experts, write_refit
 from ncgnn.training.trainer import ShareCorrection, know_labels, predict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from ncgnn.nn import GraphInputs, Grouping, Model
     from ncgnn.training.config import RunConfig
     from ncgnn.training.inference import Only, Outcome
+    from ncgnn.training.refit import Expert
     from ncgnn.training.start import Start
 
 
@@ -63,6 +65,9 @@ class TrainedModel:
         start: What training began with, if not with random weights.
         refitted: The same model trained on all labels, if there is one. It answers for nodes that
             have no label; its scores are unknown.
+        experts: Of a mixture whose experts were trained apart, how each of them was.
+        auto: Of a model that ``auto`` has chosen, what it has tried; see
+            :mod:`ncgnn.training.auto`.
     """
 
     model: Model
@@ -74,6 +79,8 @@ class TrainedModel:
     seconds: float
     start: Start | None = None
     refitted: TrainedModel | None = None
+    experts: tuple[Expert, ...] = ()
+    auto: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         # Whatever the inputs were made for, this model may read the labels of its own split.
@@ -292,6 +299,17 @@ class TrainedModel:
         return found
 
     @cached_property
+    def grouped_expert(self) -> TrainedModel | None:
+        """The expert of a mixture that has groups, as a model of its own; None where none has."""
+        model = self.model
+        if not isinstance(model, Mixture) or model.grouped is None:
+            return None
+        expert: Any = model.experts[model.grouped]
+        alone = replace(self, model=expert, refitted=None, experts=(), auto=None)
+        alone.__dict__["correction"] = self.correction
+        return alone
+
+    @cached_property
     def outcome(self) -> Outcome:
         """What the model makes of the nodes of its graph, computed once."""
         return own_outcome(self)
@@ -362,6 +380,10 @@ class TrainedModel:
         about = {"model": config.model.name, "epoch": best_epoch}
         tensors = trained_tensors(self.model, self.grouping)
         write_tensors(folder / WEIGHTS, tensors, about, durable=False)
+        if self.experts:
+            write_experts(folder, self.experts)
+        if self.auto is not None:
+            folder.write_json(TRIED, dict(self.auto))
         head = {
             "dataset": config.data.dataset,
             "graph": self.graph.name,

@@ -1,0 +1,266 @@
+"""What ``auto`` is asked for, and the candidates that it tries, cheap ones first."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field, ValidationError, field_validator
+
+from ncgnn.errors import InputError, UnknownNameError
+from ncgnn.nn import describe_error, describe_unknown_option, model_class, model_names
+from ncgnn.options import Options
+from ncgnn.training.config import (
+    ConfigFile,
+    RunConfig,
+    find_option,
+    make_config,
+    resolve_config,
+    tables_preset,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ncgnn.graph import Graph
+    from ncgnn.training.config import TableEdges
+
+AUTO = "auto"
+#: The models that are tried, and their values that are worth trying; see :func:`list_candidates`.
+FITTED: dict[str, tuple[dict[str, Any], ...]] = {
+    "majority": ({},),
+    "propagation": ({}, {"alpha": 0.5}),
+    "logistic": ({}, {"penalty": 1.0}, {"penalty": 10.0}),
+    "boosting": ({},),
+}
+STEPWISE = ("mlp", "tuned-sage", "sage", "tuned-gcn", "gcn", "ncgcn", "ncsage")
+#: Learning rate and weight decay: for the features that papers use, and for people's own tables.
+RATES = ((0.01, 5e-4), (0.01, 0.0), (0.03, 1e-4))
+TABLE_RATES = ((0.01, 0.0), (0.003, 0.0), (0.01, 5e-4))
+#: How long a candidate is trained at most, and how long without a new best validation score.
+EPOCHS, PATIENCE = 300, 40
+_SHORT = {"learning_rate": "rate", "weight_decay": "decay"}
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class AutoOptions(Options):
+    """Options of ``auto``, which stand where those of a model do."""
+
+    time: str | float = "10m"
+    """How long it may take: seconds, or a number with s, m or h, as in ``90s``, ``10m``, ``1h``."""
+    candidates: tuple[str, ...] | None = None
+    """Names of the models to try; by default those that are worth trying everywhere."""
+    combine: bool = True
+    """Whether the best ones are combined, where validation says that this is better."""
+    folds: Annotated[int, Field(ge=2)] = 3
+    """In how many parts training nodes are answered for, each by experts that have not seen it, to
+    train a gate with; two where there is no time for more."""
+
+    @field_validator("time")
+    @classmethod
+    def _check_time(cls, time: str | float) -> str | float:
+        read_time(time)
+        return time
+
+    @field_validator("candidates", mode="before")
+    @classmethod
+    def _one_or_many(cls, names: Any) -> Any:
+        if not isinstance(names, str) or names == "none":
+            return names
+        return tuple(name.strip() for name in names.split(","))
+
+    @field_validator("candidates")
+    @classmethod
+    def _check_names(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for name in names or ():
+            model_class(name)
+        return names
+
+    @property
+    def seconds(self) -> float:
+        """The time in seconds."""
+        return read_time(self.time)
+
+
+def read_time(time: str | float) -> float:
+    """Seconds from a number of them, or from a text like ``90s``, ``10m`` or ``1.5h``."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(time).strip())
+    seconds = 0.0 if found is None else float(found[1]) * _UNITS[found[2] or "s"]
+    if not seconds:
+        raise InputError(f"time must be like 90s, 10m or 1h; got '{time}'.")
+    return seconds
+
+
+@dataclass(frozen=True)
+class AutoConfig:
+    """What ``auto`` is asked for.
+
+    Attributes:
+        base: Graph, split, seed, metric and device, which all candidates share.
+        options: Its own options.
+        model: Options that every candidate takes over that has them.
+        training: Those of training, such as ``epochs``.
+    """
+
+    base: RunConfig
+    options: AutoOptions
+    model: Mapping[str, Any]
+    training: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The name of the folder of the search; more time continues the same one."""
+        said = self.options.model_dump(mode="json", exclude={"time"})
+        base = self.base.sha256, said, dict(self.model), dict(self.training)
+        digest = hashlib.sha256(json.dumps(base, sort_keys=True).encode()).hexdigest()
+        parts = self.base.name.replace(f"-{self.base.model.name}-", f"-{AUTO}-", 1)
+        return f"{parts.rpartition('-')[0]}-{digest[:10]}"
+
+
+def make_auto(
+    *,
+    dataset: str | None = None,
+    split: str | None = None,
+    device: str | None = None,
+    seed: int | None = None,
+    config: ConfigFile | None = None,
+    settings: Mapping[str, Any] | None = None,
+    tables: TableEdges | None = None,
+) -> AutoConfig:
+    """Put together what ``auto`` is asked for; arguments are those of :func:`make_config`.
+
+    Settings of training, and options of models, hold for all candidates that know them.
+    """
+    sections: dict[str, dict[str, Any]] = {"data": {}, "model": {}, "training": {}}
+    given = {} if config is None else config.tables
+    for section in ("model", "training"):
+        sections[section] |= given.get(section, {})
+    for key, value in (settings or {}).items():
+        section, option = find_option(key)
+        sections[section][option] = value
+    model = sections["model"]
+    if str(model.pop("name", AUTO)) != AUTO:
+        model = {}  # the file is for another model
+    if sections["training"].pop("start_from", None) is not None:
+        raise InputError("start_from must be left out with auto, which begins anew; name a model.")
+    own = {name: model.pop(name) for name in list(model) if name in AutoOptions.model_fields}
+    try:
+        options = AutoOptions(**own)
+    except ValidationError as error:
+        raise InputError(f"auto: {describe_error(error, AutoOptions)}") from None
+    shared = ("metric", "seed", "device", "precision", "class_shares")
+    told = {f"data.{name}": value for name, value in sections["data"].items()}
+    told |= {f"training.{k}": v for k, v in sections["training"].items() if k in shared}
+    file = None
+    if config is not None:
+        file = ConfigFile(config.path, {"data": given.get("data", {})})
+    base = make_config(
+        dataset=dataset, model="majority", split=split, device=device, seed=seed, config=file,
+        settings=told, tables=tables,
+    )  # fmt: skip
+    training = {k: v for k, v in sections["training"].items() if k not in shared}
+    _check_options(model, options.candidates or [*FITTED, *STEPWISE])
+    return AutoConfig(base, options, model, training)
+
+
+def _check_options(options: Iterable[str], models: Iterable[str]) -> None:
+    """Refuse an option that no candidate has."""
+    known = list(AutoOptions.model_fields)
+    for name in models:
+        if name in model_names():
+            known += model_class(name).Options.model_fields
+    for option in options:
+        if option not in known:
+            raise InputError(f"auto: {describe_unknown_option(option, list(dict.fromkeys(known)))}")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of the models that are tried.
+
+    Attributes:
+        title: What people call it: the model, and how it differs from the first one of its kind.
+        config: Its configuration.
+    """
+
+    title: str
+    config: RunConfig
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self.config.model.name
+
+    def with_option(self, option: str, value: Any) -> Candidate:
+        """The same with another value of an option of its model."""
+        tree = self.config.model_dump(mode="json")
+        tree["model"][option] = value
+        return Candidate(f"{self.title}, {option} {value}", resolve_config(tree, AUTO))
+
+    @property
+    def sees_graph(self) -> bool:
+        """Whether edges play a part."""
+        return model_class(self.model).edges != "none"
+
+    @property
+    def fits_at_once(self) -> bool:
+        """Whether it is fitted in one go."""
+        return model_class(self.model).fits_at_once
+
+
+def list_candidates(wanted: AutoConfig, graph: Graph) -> list[Candidate]:
+    """The candidates in the order in which they are tried.
+
+    Those that are fitted in one go come first; then every model with its first rates, and then
+    those with other rates. Where edges point somewhere, models tell their directions apart.
+    """
+    names = wanted.options.candidates
+    fitted = [name for name in FITTED if name in (names or model_names())]
+    stepwise = [name for name in names or STEPWISE if name not in FITTED]
+    found = [
+        _candidate(wanted, graph, name, values, {}) for name in fitted for values in FITTED[name]
+    ]
+    rates = RATES if graph.source is None else TABLE_RATES
+    if {"learning_rate", "weight_decay"} & wanted.training.keys():
+        rates = ((rates[0]),)
+    first = _name_rates(*rates[0])
+    for rate, decay in rates:
+        told = _name_rates(rate, decay)
+        for name in stepwise:
+            shown = {k: v for k, v in told.items() if v != first[k]}
+            found.append(_candidate(wanted, graph, name, {}, told, shown))
+    # An option that is given for all may make two of them one.
+    return list({one.config.name: one for one in reversed(found)}.values())[::-1]
+
+
+def _name_rates(rate: float, decay: float) -> dict[str, float]:
+    return {"learning_rate": rate, "weight_decay": decay}
+
+
+def _candidate(
+    wanted: AutoConfig,
+    graph: Graph,
+    name: str,
+    options: dict[str, Any],
+    rates: dict[str, float],
+    shown: dict[str, Any] | None = None,
+) -> Candidate:
+    """A model with some options and rates."""
+    if name not in model_names():
+        raise UnknownNameError("model", name, model_names())
+    known = model_class(name).Options.model_fields
+    own = tables_preset(name, directed=graph.has_direction)["model"] | options
+    own |= {option: value for option, value in wanted.model.items() if option in known}
+    base = wanted.base.training.model_dump(mode="json")
+    training = base | {"epochs": EPOCHS, "patience": PATIENCE} | rates | dict(wanted.training)
+    tree = {
+        "data": wanted.base.data.model_dump(mode="json"),
+        "model": {"name": name, **own},
+        "training": training,
+    }
+    told = options | (shown or {})
+    words = [f"{_SHORT.get(option, option)} {value:g}" for option, value in told.items()]
+    return Candidate(", ".join([name, *words]), resolve_config(tree, AUTO))

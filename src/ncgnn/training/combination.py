@@ -1,0 +1,303 @@
+"""Trained models as one: their average, or a mixture whose gate was trained on unseen nodes.
+
+A gate has to learn whom to believe where nobody has seen the label, and experts have seen the label
+of every training node. So training nodes are dealt out into folds, and every expert is trained once
+more without each fold, as long as it was trained before. A fold's expert answers for all nodes: its
+answers around a node of its fold are those of neighbors of which some were seen and some were not,
+as they are around a test node. Log-likelihood of these answers is what the gate is trained for, and
+that of validation nodes, which the experts themselves answer for, says when to stop.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from torch.nn.functional import nll_loss
+
+from ncgnn.data import Split
+from ncgnn.nn import Grouping, Mixture
+from ncgnn.training.config import resolve_config
+from ncgnn.training.evaluation import score
+from ncgnn.training.folder import DamagedFileError, read_tensors, write_tensors
+from ncgnn.training.refit import Expert, Refitter
+from ncgnn.training.start import first_model
+from ncgnn.training.trained import TrainedModel
+from ncgnn.training.trainer import predict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from ncgnn.nn import Gate, GraphInputs
+
+#: At most so many experts are in a mixture, and so many times an average takes one of them.
+MOST_EXPERTS, ROUNDS = 4, 12
+# Of a gate's training: its steps, how far they go, and how often validation nodes are asked.
+_STEPS, _RATE, _DECAY, _EVERY, _WAIT = 400, 0.02, 1e-3, 10, 8
+#: The score that the best single expert begins with, where all others have 0.
+_FIRST_BIAS = 2.0
+
+
+def select_average(
+    answers: Sequence[torch.Tensor],
+    labels: torch.Tensor,
+    best: int,
+    grouped: Sequence[bool],
+) -> dict[int, float]:
+    """How often each of some models counts in their average; greedy, with replacement.
+
+    From the best one on, the model is added, again and again, whose answers make the average most
+    likely (Caruana et al., Ensemble Selection from Libraries of Models, ICML 2004), until none
+    does.
+
+    Args:
+        answers: log P of every model for the validation nodes [nodes, classes].
+        labels: Their labels.
+        best: The model to begin with.
+        grouped: Whether a model has groups; at most one of these takes part.
+
+    Returns:
+        The share of every model that takes part, in their order.
+    """
+    own = [a.double().exp().gather(1, labels[:, None])[:, 0] for a in answers]
+    chosen, total = [best], own[best]
+    for _ in range(ROUNDS - 1):
+        reached = float(total.div(len(chosen)).clamp(min=1e-12).log().mean())
+        found: tuple[float, int] | None = None
+        for place, mine in enumerate(own):
+            if not _may_join(place, chosen, grouped):
+                continue
+            mean = (total + mine).div(len(chosen) + 1).clamp(min=1e-12)
+            value = float(mean.log().mean())
+            if value > reached + 1e-6 and (found is None or value > found[0]):
+                found = value, place
+        if found is None:
+            break
+        chosen.append(found[1])
+        total = total + own[found[1]]
+    return {place: chosen.count(place) / len(chosen) for place in sorted(set(chosen))}
+
+
+def _may_join(place: int, chosen: Sequence[int], grouped: Sequence[bool]) -> bool:
+    """Whether a model may count, or count more, beside those that are chosen."""
+    if place in chosen:
+        return True
+    has_groups = any(grouped[one] for one in chosen)
+    return len(set(chosen)) < MOST_EXPERTS and not (grouped[place] and has_groups)
+
+
+def make_mixture(
+    experts: Sequence[TrainedModel], shares: Sequence[float], gate: Gate, seconds: float = 0.0
+) -> TrainedModel:
+    """Trained experts as one model, which gives each the same share at every node so far."""
+    first = experts[0]
+    config = first.config
+    tables = [{"name": one.config.model.name, **one.config.model.options} for one in experts]
+    tree = config.model_dump(mode="json")
+    tree["model"] = {"name": "mixture", "experts": tables, "gate": gate, "trained": "apart"}
+    config = resolve_config(tree, "auto")
+    model = cast("Mixture", first_model(config, first.inputs))
+    for mine, theirs in zip(model.experts, experts, strict=True):
+        mine.load_state_dict(theirs.model.state_dict())
+    with torch.no_grad():
+        model.bias.copy_(torch.tensor(shares).clamp(min=1e-6).log())
+    grouping = Grouping.start(first.graph.num_nodes)
+    if model.grouped is not None:
+        grouping = experts[model.grouped].grouping
+    total = seconds + sum(one.seconds for one in experts)
+    kept = tuple(Expert.of(one) for one in experts)
+    parts = (model.eval(), first.inputs, first.split, grouping, config)
+    trained = TrainedModel(*parts, (), total, experts=kept)
+    return replace(trained, history=[record_of(trained)])
+
+
+def record_of(trained: TrainedModel) -> dict[str, Any]:
+    """What stands for the epochs of a mixture: there is one, at its end."""
+    inputs, split, metric = trained.inputs, trained.split, trained.config.training.metric
+    logits = trained.logits()
+
+    def part(nodes: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
+        where = torch.from_numpy(nodes.copy()).to(inputs.device)
+        return logits.index_select(0, where), inputs.labels.index_select(0, where)
+
+    record: dict[str, Any] = {"epoch": 0}
+    for name, nodes in (("", split.train), ("val_", split.val), ("test_", split.test)):
+        if not len(nodes):
+            record[f"{name}accuracy"] = None
+            continue
+        answers, labels = part(nodes)
+        record[f"{name}loss"] = float(torch.nn.functional.cross_entropy(answers, labels))
+        record[f"{name or 'train_'}accuracy"] = score("accuracy", answers, labels)
+        if name and metric != "accuracy":
+            record[f"{name}{metric}"] = score(metric, answers, labels)
+    record.pop("test_loss", None)
+    if (rule := trained.model.rule) is not None:
+        groups = len(rule.thresholds) + 1
+        record["mean_nc"] = float(trained.grouping.confusion.mean())
+        record["group_sizes"] = torch.bincount(trained.grouping.group, minlength=groups).tolist()
+        if (alpha := trained.model.channel_alpha) is not None:
+            record["alpha"] = [float(a) for a in alpha.detach()]
+    return record
+
+
+@dataclass(frozen=True, eq=False)
+class Unseen:
+    """What experts answer for nodes whose labels they have not seen, and what a gate sees of it.
+
+    Attributes:
+        answers: log P of every expert [nodes, classes].
+        seen: What a full gate sees of every expert [nodes, columns].
+        labels: The labels of the nodes.
+    """
+
+    answers: list[torch.Tensor]
+    seen: list[torch.Tensor]
+    labels: torch.Tensor
+
+    def for_gate(self, model: Mixture) -> list[torch.Tensor]:
+        """The columns that a gate sees: NC comes last."""
+        plain = model.num_classes + 4
+        kept = {"nc": slice(plain, None), "without-nc": slice(plain)}.get(model.gate, slice(None))
+        return [rows[:, kept] for rows in self.seen]
+
+
+def answer_unseen(
+    mixture: TrainedModel,
+    experts: Sequence[TrainedModel],
+    fold: NDArray[np.int64],
+    keep: Path,
+    after_epoch: Callable[[dict[str, Any]], None] | None = None,
+) -> Unseen:
+    """Let experts answer for training nodes, each trained without the fold that it answers for.
+
+    Args:
+        mixture: The mixture with a full gate that the experts are in.
+        experts: The experts.
+        fold: The fold of every node, -1 = none, as for the only training node of a class.
+        keep: Folder where answers are kept, so that an interrupted search has them.
+        after_epoch: Called with the record of every epoch.
+    """
+    model, inputs = cast("Mixture", mixture.model), mixture.inputs
+    nodes = np.flatnonzero(fold >= 0)
+    place = torch.from_numpy(nodes).to(inputs.device)
+    unseen = Unseen([], [], inputs.labels.index_select(0, place))
+    for expert in experts:
+        answers = inputs.labels.new_empty(len(nodes), inputs.num_classes, dtype=inputs.dtype)
+        described: torch.Tensor | None = None
+        for number in range(int(fold.max()) + 1):
+            path = keep / f"{expert.config.name}-{number}.safetensors"
+            log_shares = _answer_fold(expert, fold, number, path, after_epoch)
+            rows = torch.from_numpy(fold[nodes] == number).to(inputs.device)
+            with torch.no_grad():
+                seen = model.describe(inputs, log_shares).index_select(0, place)
+            if described is None:
+                described = torch.empty_like(seen)
+            answers[rows] = log_shares.index_select(0, place)[rows]
+            described[rows] = seen[rows]
+        unseen.answers.append(answers)
+        unseen.seen.append(cast("torch.Tensor", described))
+    return unseen
+
+
+def _answer_fold(
+    expert: TrainedModel,
+    fold: NDArray[np.int64],
+    number: int,
+    path: Path,
+    after_epoch: Callable[[dict[str, Any]], None] | None,
+) -> torch.Tensor:
+    """The logarithm of P of all nodes by an expert that was trained without one fold."""
+    with suppress(DamagedFileError):
+        if path.is_file():
+            return read_tensors(path)[0]["answers"].to(expert.inputs.device)
+    others = expert.split.train[fold[expert.split.train] != number]
+    none = others[:0]
+    seen = Split("custom", "custom", expert.config.training.seed, others, none, none)
+    follower = Refitter(expert, seen=seen)
+    follower.run(after_epoch, keeps_weights=True)
+    logits = predict(follower.model, follower.inputs, follower.state.best_grouping)
+    answers = torch.log_softmax(logits, dim=1)
+    write_tensors(path, {"answers": answers}, {"fold": number}, durable=False)
+    return answers
+
+
+def train_gate(trained: TrainedModel, unseen: Unseen, best: int) -> TrainedModel:
+    """Train the gate of a mixture; experts stay as they are.
+
+    It begins with the best single expert counting most, the same at every node.
+
+    Args:
+        trained: The mixture.
+        unseen: What experts answer for nodes that they have not seen.
+        best: Which of them is the best one.
+    """
+    model, inputs = cast("Mixture", trained.model), trained.inputs
+    val = torch.from_numpy(trained.split.val.copy()).to(inputs.device)
+    answers, seen = validation_answers(trained, inputs, val)
+    labels = inputs.labels.index_select(0, val)
+    gate = [model.bias, model.first, model.second]
+    with torch.no_grad():
+        model.bias.zero_()
+        model.bias[best] = _FIRST_BIAS
+    optimizer = torch.optim.Adam(gate, lr=_RATE, weight_decay=_DECAY)
+    mine = unseen.for_gate(model)
+    reached, kept, waited = float("inf"), [one.detach().clone() for one in gate], 0
+    for step in range(_STEPS + 1):
+        if step % _EVERY == 0:
+            with torch.no_grad():
+                loss = float(nll_loss(model.combine(answers, seen), labels))
+            waited += 1
+            if loss < reached:
+                reached, kept, waited = loss, [one.detach().clone() for one in gate], 0
+            if waited > _WAIT:
+                break
+        for one in gate:
+            one.grad = None
+        nll_loss(model.combine(unseen.answers, mine), unseen.labels).backward()
+        optimizer.step()
+    with torch.no_grad():
+        for one, best_one in zip(gate, kept, strict=True):
+            one.copy_(best_one)
+            one.grad = None
+    return replace(trained, history=[record_of(trained)])
+
+
+@torch.no_grad()
+def validation_answers(
+    trained: TrainedModel, inputs: GraphInputs, nodes: torch.Tensor
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """What every expert of a mixture answers for some nodes, log P, and what the gate sees."""
+    model = cast("Mixture", trained.model.eval())
+    group = trained.grouping.group.to(inputs.device)
+    answers: list[torch.Tensor] = []
+    seen: list[torch.Tensor] = []
+    for expert in cast("Any", model.experts):
+        every = torch.log_softmax(expert(inputs, group), dim=1)
+        answers.append(every.index_select(0, nodes))
+        seen.append(model.describe(inputs, every).index_select(0, nodes))
+    return answers, seen
+
+
+def is_better(one: TrainedModel, other: TrainedModel) -> bool:
+    """Whether validation speaks for a combination, against a model that is simpler.
+
+    Its answers must be likelier. Its score need not be higher, as the other's may be the highest of
+    many by luck, but it must not be lower by more than the standard error of the difference.
+    """
+    metric = one.config.training.metric
+    records = [model.history[model.best_epoch] for model in (one, other)]
+    mine, theirs = (record[f"val_{metric}"] for record in records)
+    losses = [record["val_loss"] for record in records]
+    if None in losses or losses[0] >= losses[1]:
+        return False
+    nodes = one.split.val
+    right = [model.logits().argmax(1).cpu().numpy()[nodes] for model in (one, other)]
+    truth = one.graph.labels[nodes]
+    apart = int(((right[0] == truth) != (right[1] == truth)).sum())
+    return mine >= theirs - np.sqrt(apart) / len(nodes)

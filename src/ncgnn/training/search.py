@@ -1,0 +1,447 @@
+"""The search of ``auto``: candidates within a time budget, and the combination of the best ones.
+
+What it keeps in its folder:
+
+======================  =======================================================================
+``search.json``         the candidates so far, and the time that they took
+``candidates/``         their runs
+``folds/``              what experts answer for training nodes that they have not seen
+======================  =======================================================================
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ncgnn.errors import InputError, NcgnnError, sentence
+from ncgnn.nn import model_class
+from ncgnn.training.attempt import CANDIDATES, NO_TIME, Attempt, AutoWatcher, Row, about
+from ncgnn.training.candidates import AutoConfig, Candidate, list_candidates
+from ncgnn.training.combination import (
+    MOST_EXPERTS,
+    answer_unseen,
+    is_better,
+    make_mixture,
+    select_average,
+    train_gate,
+)
+from ncgnn.training.evaluation import score
+from ncgnn.training.folder import RESULT, DamagedFileError, RunFolder
+from ncgnn.training.folds import draw_folds
+from ncgnn.training.loading import new_inputs, new_trainer, read_trained
+from ncgnn.training.verdict import evaluated_nodes, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ncgnn.data import Split
+    from ncgnn.graph import Graph
+    from ncgnn.nn import Gate
+    from ncgnn.training.config import RunConfig
+    from ncgnn.training.evaluation import Metric
+    from ncgnn.training.run import RunResult
+    from ncgnn.training.trained import TrainedModel
+    from ncgnn.training.trainer import Record
+
+SEARCH, FOLDS = "search.json", "folds"
+
+# How many epochs are expected of the first candidate; of later ones, as many as others needed.
+_USUAL_EPOCHS = 120
+# A model that learns in rounds is not worth it with fewer.
+_LEAST_ROUNDS = 20
+# A model that is so far behind the best one is not tried with other rates.
+_FAR = 0.05
+# Shares of the budget: what is kept for the combination at most and at least, and for the end.
+_COMBINING, _LEAST_COMBINING, _ENDING = 0.4, 0.1, 0.03
+# Those that may be combined: the best of every model, and so many of the best of all.
+_BEST = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a search has found.
+
+    Attributes:
+        trained: The model.
+        row: Its row: that of a candidate, or of a combination.
+    """
+
+    trained: TrainedModel
+    row: Row
+
+
+class Search:
+    """Tries candidates and combines the best ones.
+
+    Args:
+        wanted: What is asked for.
+        graph: The graph.
+        folder: Where the search is kept.
+        split: The split, if it is not the one that is named.
+        watcher: Hears of it.
+        stop: Asked after every epoch whether to stop; everything is kept then.
+        controls: Whether gates without NC and of NC alone are trained, too, to compare with.
+        clock: What the budget is measured by, in seconds.
+    """
+
+    def __init__(
+        self,
+        wanted: AutoConfig,
+        graph: Graph,
+        folder: Path,
+        *,
+        split: Split | None = None,
+        watcher: AutoWatcher | None = None,
+        stop: Callable[[], bool] | None = None,
+        controls: bool = False,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.wanted, self.graph, self.folder, self.given = wanted, graph, RunFolder(folder), split
+        self.split = wanted.base.make_split(graph) if split is None else split
+        self.watcher = AutoWatcher() if watcher is None else watcher
+        self.stop = (lambda: False) if stop is None else stop
+        self.controls = controls
+        self.metric: Metric = wanted.base.training.metric
+        self.budget = wanted.options.seconds
+        self.candidates = list_candidates(wanted, graph)
+        self.rows: dict[str, Row] = {}
+        self.curves: dict[str, list[float]] = {}
+        self.combined: list[Row] = []
+        self.clock = clock
+        self._before, self._began = 0.0, clock()
+        self._read()
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the search began, without those between its interruptions."""
+        return self._before + self.clock() - self._began
+
+    def run(self) -> Found:
+        """Try, combine and choose.
+
+        Raises:
+            KeyboardInterrupt: ``stop`` said so; the same search continues.
+            NcgnnError: No candidate could be trained.
+        """
+        self.watcher.on_plan(self.candidates, self.budget, self.spent)
+        for candidate in self.candidates:
+            known = self.rows.get(candidate.config.name)
+            if known is None:
+                row = self._try(candidate)
+                self.rows[candidate.config.name] = row
+                self.keep()
+                self.watcher.on_row(row)
+        singles = self._finished()
+        if not singles:
+            problems = "; ".join(f"{row.title}: {row.why}" for row in self.rows.values())
+            raise NcgnnError(f"auto: no candidate could be trained ({problems}).")
+        found = self._choose(singles)
+        self._measure()
+        return Found(replace(found.trained, auto=self._facts(found)), found.row)
+
+    def _try(self, candidate: Candidate) -> Row:
+        """Train a candidate, unless there is no time for it."""
+        row = Row(candidate.title, candidate.model, candidate.config.name)
+        if why := self._why_not(candidate):
+            return replace(row, why=why)
+        attempt = Attempt(self, candidate)
+        try:
+            if rounds := candidate.config.model.options.get("rounds"):
+                fits = self._rounds_that_fit(candidate, rounds)
+                if fits < min(rounds, _LEAST_ROUNDS):
+                    return replace(row, why="would take too long: each of its rounds is slow")
+                if fits < rounds:
+                    candidate = candidate.with_option("rounds", fits)
+                    row = Row(candidate.title, candidate.model, candidate.config.name)
+                    attempt = Attempt(self, candidate)
+            done = attempt.train(candidate.config)
+            if done is None and attempt.shorter is not None:
+                shorter = candidate.config.replaced("training", epochs=attempt.shorter)
+                row = replace(row, title=f"{row.title}, epochs {attempt.shorter}")
+                row.name = shorter.name
+                done = attempt.train(shorter)
+        except (NcgnnError, MemoryError, RuntimeError) as error:
+            return replace(row, state="failed", why=sentence(error), seconds=attempt.seconds)
+        row.seconds = attempt.seconds
+        if done is None:
+            row.state = "stopped" if attempt.records else "skipped"
+            row.why = attempt.why
+            row.epochs = len(attempt.records)
+            return row
+        return self._complete(row, done)
+
+    def _rounds_that_fit(self, candidate: Candidate, rounds: int) -> int:
+        """How many rounds of a model that goes on to its end fit into a fifth of what is left."""
+        times: list[float] = []
+        for few in (2, 6):
+            config = candidate.with_option("rounds", few).config
+            began = self.clock()
+            new_trainer(config, self.graph, self.split).epoch()
+            times.append(self.clock() - began)
+            if times[-1] * rounds / few < self.available / 5:
+                return rounds
+        each = max((times[1] - times[0]) / 4, 1e-6)
+        return min(rounds, int((self.available / 5 - times[0]) / each))
+
+    def _why_not(self, candidate: Candidate) -> str:
+        """Why a candidate is not worth beginning; empty where it is."""
+        if self.available <= 0:
+            return NO_TIME
+        same = [r for r in self.rows.values() if r.model == candidate.model]
+        if not same:
+            return ""
+        if candidate.fits_at_once and max(row.seconds for row in same) > self.available / 16:
+            return f"would take about {about(max(row.seconds for row in same))}"
+        best = max((r.val for r in self.rows.values() if r.val is not None), default=None)
+        mine = max((r.val for r in same if r.val is not None), default=None)
+        # What features alone can do must be known as well as what the graph can.
+        if best is not None and mine is not None and candidate.sees_graph and mine < best - _FAR:
+            return f"with other rates, {candidate.model} was far behind the best"
+        return ""
+
+    @property
+    def available(self) -> float:
+        """Seconds that are left for candidates; what is kept back is for the combination.
+
+        Until every model has had its turn, that is a small share, whatever they have taken.
+        """
+        keep = _ENDING * self.budget
+        if self.wanted.options.combine:
+            best = sorted(self._finished(), key=lambda row: -(row.val or 0))[:MOST_EXPERTS]
+            need = max(_LEAST_COMBINING * self.budget, 2 * sum(map(_fold_seconds, best)))
+            waits = {one.model for one in self.candidates} - {r.model for r in self.rows.values()}
+            keep += min((_LEAST_COMBINING if waits else _COMBINING) * self.budget, need)
+        return self.budget - self.spent - keep
+
+    def usual_epochs(self, config: RunConfig) -> int:
+        """How many epochs a candidate probably needs."""
+        known = [len(curve) for curve in self.curves.values() if len(curve) > 1]
+        usual = int(np.median(known)) if known else _USUAL_EPOCHS
+        return min(config.training.epochs, usual)
+
+    def _complete(self, row: Row, done: RunResult) -> Row:
+        """A row with what came of a run."""
+        history, best = RunFolder(done.folder).history(), int(done.result["best_epoch"])
+        record = history[best]
+        row.state, row.epochs, row.best_epoch = "finished", len(history), best
+        row.val, row.val_loss = record[f"val_{self.metric}"], record["val_loss"]
+        row.train_accuracy, row.val_accuracy = record["train_accuracy"], record["val_accuracy"]
+        row.seconds = max(row.seconds, done.seconds)
+        self.curves[row.name] = [one[f"val_{self.metric}"] for one in history]
+        return row
+
+    def _finished(self) -> list[Row]:
+        """The rows of candidates that were trained to their end."""
+        return [row for row in self.rows.values() if row.state == "finished"]
+
+    def _choose(self, rows: list[Row]) -> Found:
+        """The best candidate, or a combination that is better by validation."""
+        rows = sorted(rows, key=lambda row: (-(row.val or 0), row.val_loss or np.inf))
+        inputs = new_inputs(self.wanted.base, self.graph)
+
+        def load(row: Row) -> Found:
+            folder = RunFolder(self.folder / CANDIDATES / row.name)
+            return Found(read_trained(folder, folder.read_config(), inputs), row)
+
+        best = load(rows[0])
+        others = [row for row in rows[1:] if row.model != "majority"]
+        if not self.wanted.options.combine or not others or rows[0].model == "majority":
+            return best
+        self.watcher.on_stage("combining the best ones")
+        models = {row.model: row for row in reversed(others)}
+        likely = [row for row in others if row in others[:_BEST] or models[row.model] is row]
+        return self._combine([best, *map(load, likely)])
+
+    def _combine(self, pool: list[Found]) -> Found:
+        """The best of the first model, an average of some, and a mixture with a gate."""
+        best, trained = pool[0], pool[0].trained
+        val = torch.from_numpy(self.split.val.copy()).to(trained.inputs.device)
+        labels = trained.inputs.labels.index_select(0, val)
+        answers = [
+            torch.log_softmax(one.trained.logits().index_select(0, val), dim=1) for one in pool
+        ]
+        grouped = [one.trained.model.rule is not None for one in pool]
+        shares = select_average(answers, labels, 0, grouped)
+        chosen = best
+        if len(shares) > 1:
+            experts = [pool[place] for place in shares]
+            began = self.clock()
+            mixture = make_mixture([e.trained for e in experts], [*shares.values()], "none")
+            average = self._add("average", experts, mixture, began, [*shares.values()])
+            if is_better(average.trained, best.trained):
+                chosen = average
+        else:  # nobody makes it likelier at all nodes; at some, the next model may
+            other = next((p for p in range(1, len(pool)) if not (grouped[0] and grouped[p])), None)
+            if other is None:
+                return chosen
+            experts = [best, pool[other]]
+        experts = self._affordable(experts, best)
+        for kind in ("full", "without-nc", "nc") if self.controls else ("full",):
+            gated = self._train_gate(experts, kind)
+            if gated is None:
+                return chosen
+            if kind == "full" and is_better(gated.trained, chosen.trained):
+                chosen = gated
+        return chosen
+
+    def _affordable(self, experts: list[Found], best: Found) -> list[Found]:
+        """Experts without those that take most time, as long as there is not enough of it."""
+        kept = list(experts)
+        while len(kept) > 2 and self._count_folds(kept) is None:
+            kept.remove(max((e for e in kept if e is not best), key=lambda e: _fold_seconds(e.row)))
+        return kept
+
+    def _train_gate(self, experts: list[Found], kind: Gate) -> Found | None:
+        """A mixture with a gate; None where there is no time to train one."""
+        began = self.clock()
+        folds = self._count_folds(experts)
+        words = {"full": "gate", "without-nc": "gate without NC", "nc": "gate of NC alone"}
+        title = f"{words[kind]} over {_list(experts)}"
+        if folds is None:
+            need = sum(_fold_seconds(one.row) for one in experts)
+            why = f"would take about {about(2 * need)}, {about(self._left)} are left"
+            self.combined.append(Row(title, "mixture", "", why=why))
+            self.watcher.on_row(self.combined[-1])
+            return None
+        labels = np.full(self.graph.num_nodes, -1, dtype=np.int64)
+        labels[self.split.train] = self.graph.labels[self.split.train]
+        fold = draw_folds(labels, folds, self.wanted.base.training.seed)
+        equal = [1 / len(experts)] * len(experts)
+        models = [one.trained for one in experts]
+        full = make_mixture(models, equal, "full")
+        self.watcher.on_stage(f"answers of {_list(experts)} for nodes that they have not seen")
+        unseen = answer_unseen(full, models, fold, self.folder / FOLDS, self._in_fold)
+        mixture = full if kind == "full" else make_mixture(models, equal, kind)
+        best = min(range(len(experts)), key=lambda e: -(experts[e].row.val or 0))
+        return self._add(words[kind], experts, train_gate(mixture, unseen, best), began)
+
+    def _count_folds(self, experts: list[Found]) -> int | None:
+        """In how many folds there is time to train experts once more; None if there is not."""
+        need = sum(_fold_seconds(one.row) for one in experts)
+        done = (self.folder / FOLDS).is_dir()  # a search that was interrupted there
+        for folds in (self.wanted.options.folds, 2):
+            if done or folds * need <= self._left:
+                return folds
+        return None
+
+    @property
+    def _left(self) -> float:
+        return (1 - _ENDING) * self.budget - self.spent
+
+    def _in_fold(self, record: Record) -> None:
+        if self.stop():
+            self.keep()
+            raise KeyboardInterrupt
+
+    def _add(
+        self,
+        word: str,
+        experts: list[Found],
+        mixture: TrainedModel,
+        began: float,
+        shares: list[float] | None = None,
+    ) -> Found:
+        """A combination with its row."""
+        record = mixture.history[0]
+        row = Row(f"{word} {'of' if shares else 'over'} {_list(experts, shares)}", "mixture", "")
+        row.name, row.state = mixture.config.name, "finished"
+        row.val, row.val_loss = record[f"val_{self.metric}"], record["val_loss"]
+        row.seconds = self.clock() - began
+        row.train_accuracy, row.val_accuracy = None, record["val_accuracy"]
+        self.combined.append(row)
+        self.watcher.on_row(row)
+        logits = mixture.logits()
+        row.test = _test_score(mixture, logits, self.metric)
+        return Found(mixture, row)
+
+    def _measure(self) -> None:
+        """Fill in the scores of test nodes; everything is chosen by now."""
+        for row in self._finished():
+            result = RunFolder(self.folder / CANDIDATES / row.name).read_json(RESULT)
+            row.test = result["scores"].get("test", {}).get(self.metric)
+
+    def _facts(self, found: Found) -> dict[str, Any]:
+        """What ``auto.json`` says."""
+        rows = [*self.rows.values()]
+        plain = [
+            row
+            for row in self._finished()
+            if model_class(row.model).family == "features" and row is not found.row
+        ]
+        features = max(plain, key=lambda row: row.val or 0, default=None)
+        alone = None
+        if features is not None:
+            folder = RunFolder(self.folder / CANDIDATES / features.name)
+            alone = read_trained(folder, folder.read_config(), found.trained.inputs)
+        verdict = judge(found.trained, found.row, rows, alone, features)
+        return {
+            "metric": self.metric,
+            "evaluated": evaluated_nodes(found.trained)[0],
+            "budget": self.budget,
+            "seconds": self.spent,
+            "chosen": found.row.title,
+            "candidates": [asdict(row) for row in rows],
+            "combinations": [asdict(row) for row in self.combined],
+            **verdict,
+        }
+
+    def _read(self) -> None:
+        """Take up an interrupted search; a larger budget takes up what was skipped before."""
+        if not (self.folder / SEARCH).is_file():
+            return
+        with suppress(DamagedFileError, KeyError, TypeError):
+            said = self.folder.read_json(SEARCH)
+            if said["graph"] != self.graph.fingerprint or said["split"] != self.split.sha256:
+                raise InputError(
+                    f"{self.wanted.base.data.dataset} has changed since {self.folder.path} was "
+                    "begun; remove that folder, or name another with --runs."
+                )
+            self._before = float(said["seconds"])
+            more = self.budget > float(said["budget"])
+            for key, one in said["rows"].items():
+                row = Row(**one)
+                if more and row.state in ("skipped", "stopped"):
+                    continue
+                self.rows[key] = row
+            self.curves = dict(said["curves"])
+
+    def keep(self) -> None:
+        """Keep what is known so far."""
+        said = {
+            "graph": self.graph.fingerprint,
+            "split": self.split.sha256,
+            "budget": self.budget,
+            "seconds": self.spent,
+            "rows": {key: asdict(row) for key, row in self.rows.items()},
+            "curves": self.curves,
+        }
+        self.folder.write_json(SEARCH, said)
+
+
+def _fold_seconds(row: Row) -> float:
+    """How long an expert takes for one fold: until its best epoch."""
+    return row.seconds * ((row.best_epoch or 0) + 1) / max(1, row.epochs)
+
+
+def _list(experts: list[Found], shares: list[float] | None = None) -> str:
+    """Experts in words, with their shares."""
+    titles = [one.row.title.replace(", ", " ") for one in experts]
+    if shares is not None:
+        titles = [f"{title} ({share:.0%})" for title, share in zip(titles, shares, strict=True)]
+    return ", ".join(titles)
+
+
+def _test_score(trained: TrainedModel, logits: torch.Tensor, metric: Metric) -> float | None:
+    """The score of test nodes; None where there are none."""
+    if not len(trained.split.test):
+        return None
+    nodes = torch.from_numpy(trained.split.test.copy()).to(logits.device)
+    labels = trained.inputs.labels.index_select(0, nodes)
+    return score(metric, logits.index_select(0, nodes), labels)

@@ -1,0 +1,345 @@
+"""Auto: what it tries, what it may not look at, how it keeps its time, and what it returns."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import ncgnn
+from ncgnn.errors import InputError
+from ncgnn.nn import model_class
+from ncgnn.training import AutoWatcher, Row, auto_run, load_run, make_auto, refit_run
+from ncgnn.training.candidates import list_candidates, read_time
+from ncgnn.training.combination import (
+    Unseen,
+    answer_unseen,
+    make_mixture,
+    select_average,
+    train_gate,
+    validation_answers,
+)
+from ncgnn.training.folds import draw_folds
+from ncgnn.training.search import Search
+
+FEW = {"candidates": ["logistic", "propagation", "mlp", "gcn", "ncgcn"], "epochs": 12, "hidden": 8}
+LONG = FEW | {"time": "1h", "learning_rate": 0.03}
+
+
+@pytest.fixture(scope="module")
+def graph():
+    groups = [(0.7, 0.9), (0.3, 0.3)]
+    return ncgnn.generate(300, 1200, classes=3, features=12, groups=groups, seed=3)
+
+
+@pytest.fixture(scope="module")
+def place(graph, tmp_path_factory):
+    path = tmp_path_factory.mktemp("auto") / "mine.npz"
+    ncgnn.save(graph, path)
+    return str(path)
+
+
+def asked(place, **settings):
+    return make_auto(dataset=place, settings=LONG | settings)
+
+
+def facts_of(run):
+    return json.loads((run.folder / "auto.json").read_text())
+
+
+def without_times(facts):
+    kept = {name: value for name, value in facts.items() if name != "seconds"}
+    for part in ("candidates", "combinations"):
+        kept[part] = [row | {"seconds": 0} for row in facts[part]]
+    return kept
+
+
+@pytest.fixture(scope="module")
+def done(graph, place, tmp_path_factory):
+    return auto_run(asked(place), tmp_path_factory.mktemp("runs"), graph=graph, controls=True)
+
+
+def test_the_chosen_run_is_an_ordinary_one(done, graph):
+    trained, facts = load_run(done.folder), facts_of(done)
+    assert trained.auto["chosen"] == facts["chosen"]
+    rows = facts["candidates"] + facts["combinations"]
+    (row,) = [row for row in rows if row["title"] == facts["chosen"]]
+    scores = trained.evaluate()["scores"]
+    assert scores["val"]["accuracy"] == pytest.approx(row["val"])
+    assert scores["test"]["accuracy"] == pytest.approx(row["test"])
+    assert len(trained.predict(only="test")) == len(trained.split.test)
+    assert trained.explain(trained.graph.ids[0]) is not None
+    assert len({row["model"] for row in facts["candidates"]}) == 5
+
+
+def test_rows_are_what_their_runs_say(done):
+    search = next((done.folder.parent / ".auto").iterdir()) / "candidates"
+    for row in facts_of(done)["candidates"]:
+        own = load_run(search / row["name"]).evaluate()["scores"]
+        assert own["val"]["accuracy"] == pytest.approx(row["val"])
+        assert own["test"]["accuracy"] == pytest.approx(row["test"])
+
+
+def test_labels_of_test_nodes_change_nothing_but_test_scores(graph, place, done, tmp_path):
+    wanted = asked(place)
+    split = wanted.base.make_split(graph)
+    labels = graph.labels.copy()
+    labels[split.test] = np.random.default_rng(0).permutation(labels[split.test])
+    assert not np.array_equal(labels, graph.labels)
+    search = Search(wanted, graph.with_labels(labels), tmp_path, split=split, controls=True)
+    other, mine = search.run().trained, load_run(done.folder)
+    assert other.config == mine.config
+    for one, two in zip(mine.model.state_dict().values(), other.model.state_dict().values(),
+                        strict=True):  # fmt: skip
+        assert torch.equal(one, two)
+    facts = facts_of(done)
+    rows = zip(facts["candidates"] + facts["combinations"],
+               other.auto["candidates"] + other.auto["combinations"], strict=True)  # fmt: skip
+    changed = 0
+    for one, two in rows:
+        changed += one["test"] != two["test"]
+        for hidden in ("test", "seconds"):
+            one[hidden] = two[hidden] = None
+        assert one == two
+    assert changed
+
+
+class StopAt(AutoWatcher):
+    """Asks to stop in some epoch of a candidate, or when folds begin."""
+
+    def __init__(self, title, epoch=3):
+        self.title, self.epoch, self.asked = title, epoch, False
+
+    def on_epoch(self, title, record, spent, best):
+        self.asked |= title == self.title and record["epoch"] == self.epoch
+
+    def on_stage(self, text):
+        self.asked |= self.title in text
+
+
+@pytest.mark.parametrize("where", ["gcn", "ncgcn", "that they have not seen"])
+def test_an_interrupted_search_continues_to_the_same_end(graph, place, done, tmp_path, where):
+    watcher = StopAt(where)
+    with pytest.raises(KeyboardInterrupt):
+        auto_run(asked(place), tmp_path, graph=graph, watcher=watcher, controls=True,
+                 stop=lambda: watcher.asked)  # fmt: skip
+    assert [path.name for path in tmp_path.iterdir()] == [".auto"]
+    again = auto_run(asked(place), tmp_path, graph=graph, controls=True)
+    assert without_times(facts_of(again)) == without_times(facts_of(done))
+    for name in ("weights.safetensors", "config.toml", "split.json"):
+        assert (again.folder / name).read_bytes() == (done.folder / name).read_bytes()
+
+
+def test_a_finished_search_is_found_and_more_time_goes_on(graph, place, tmp_path):
+    wanted = asked(place, time="1h", combine=False, candidates=["logistic", "mlp"])
+    first = auto_run(wanted, tmp_path, graph=graph)
+    assert first.fresh
+    assert not auto_run(wanted, tmp_path, graph=graph).fresh
+    again = auto_run(asked(place, time="2h", combine=False, candidates=["logistic", "mlp"]),
+                     tmp_path, graph=graph)  # fmt: skip
+    assert again.folder == first.folder
+    assert facts_of(again)["budget"] == 7200
+
+
+def test_another_graph_of_the_same_name_is_refused(graph, place, done):
+    other = ncgnn.generate(310, 1200, classes=3, features=12, seed=4)
+    with pytest.raises(InputError, match="has changed since"):
+        auto_run(asked(place), done.folder.parent, graph=other)
+
+
+def test_time_is_kept(graph, place, tmp_path):
+    wanted = asked(place, time="4s", epochs=4000, patience=4000)
+    # The machine may have others to serve.
+    run = auto_run(wanted, tmp_path, graph=graph, clock=time.process_time)
+    facts = facts_of(run)
+    # Writing the last candidate, and loading those that are combined, cannot be interrupted.
+    assert facts["seconds"] < 4 + 2
+    left = [row for row in facts["candidates"] if row["state"] != "finished"]
+    assert left
+    assert all(row["why"] for row in left)
+    assert any("time was too short" in remedy for remedy in facts["remedies"])
+
+
+def test_a_larger_budget_tries_what_was_skipped(graph, place, tmp_path):
+    short = Search(asked(place, time="4s"), graph, tmp_path)
+    short.rows["x"] = Row("x", "gcn", "x", why="no time was left")
+    short.rows["y"] = Row("y", "gcn", "y", state="failed", why="an error")
+    short.keep()
+    assert set(Search(asked(place, time="4s"), graph, tmp_path).rows) == {"x", "y"}
+    assert set(Search(asked(place, time="1h"), graph, tmp_path).rows) == {"y"}
+
+
+def test_a_failed_candidate_ends_nothing(graph, place, tmp_path, monkeypatch):
+    def fail(self, *args, **more):
+        raise RuntimeError("cannot allocate memory")
+
+    monkeypatch.setattr(model_class("gcn"), "node_logits", fail)
+    run = auto_run(asked(place, candidates=["logistic", "gcn"]), tmp_path, graph=graph)
+    rows = {row["title"]: row for row in facts_of(run)["candidates"]}
+    assert rows["gcn"]["state"] == "failed"
+    assert "allocate" in rows["gcn"]["why"]
+
+
+def test_candidates_come_cheap_ones_first_and_each_once(graph, place):
+    wanted = make_auto(dataset=place)
+    found = list_candidates(wanted, graph)
+    at_once = [one.fits_at_once for one in found]
+    assert at_once == sorted(at_once, reverse=True)
+    assert len({one.config.name for one in found}) == len(found) == len({o.title for o in found})
+    first = list(dict.fromkeys(one.model for one in found))
+    assert first[0] == "majority"
+    assert first[-1] == "ncsage"
+    fewer = list_candidates(asked(place, candidates=["gcn"]), graph)
+    assert [one.title for one in fewer] == ["gcn"]  # its rate is given
+    assert fewer[0].config.training.learning_rate == 0.03
+    assert fewer[0].config.model.options["hidden"] == 8
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"time": "ten minutes"}, "time must be like 90s, 10m or 1h; got 'ten minutes'"),
+        ({"time": "0m"}, "time must be like"),
+        ({"candidates": ["gnc"]}, "unknown model 'gnc'"),
+        ({"hiden": 3}, "did you mean hidden"),
+        ({"folds": 1}, "folds"),
+        ({"start_from": "latest"}, "start_from must be left out"),
+    ],
+)
+def test_wrong_options_are_named(place, settings, words):
+    with pytest.raises(InputError, match=words):
+        make_auto(dataset=place, settings=settings)
+
+
+def test_times_are_read():
+    assert [read_time(text) for text in ("90s", "10m", "1.5h", 30, "20")] == [
+        90.0, 600.0, 5400.0, 30.0, 20.0,
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def experts(graph):
+    split = ncgnn.make_split(graph, "stratified", 0)
+    options = {"split": split, "hidden": 8, "epochs": 15, "learning_rate": 0.03}
+    return [ncgnn.fit(graph, name, **options) for name in ("mlp", "gcn", "ncgcn")]
+
+
+def test_an_average_by_hand(experts):
+    mixture = make_mixture(experts[:2], [0.25, 0.75], "none")
+    wanted = 0.25 * experts[0].probabilities() + 0.75 * experts[1].probabilities()
+    assert np.allclose(mixture.probabilities(), wanted, atol=1e-6)
+
+
+def test_groups_of_a_mixture_are_those_of_its_expert_also_for_new_nodes(experts, graph):
+    mixture = make_mixture(experts, [0.5, 0.4, 0.1], "full")
+    assert torch.equal(mixture.grouping.group, experts[2].grouping.group)
+    random = np.random.default_rng(0)
+    edges = np.stack([random.integers(0, 340, 400), random.integers(300, 340, 400)])
+    later = graph.add_nodes(graph.features[:40], np.hstack([edges, edges[::-1]]))
+    mine, theirs = (one.predict(later, only="new") for one in (mixture, experts[2]))
+    assert mine["group"].tolist() == theirs["group"].tolist()
+    assert mine["nc"].tolist() == theirs["nc"].tolist()
+    assert len(set(mine["group"].tolist())) == 2
+    assert mine["predicted"].tolist() != theirs["predicted"].tolist()
+
+
+def test_greedy_selection_adds_what_makes_answers_likelier():
+    labels = torch.tensor([0, 0, 1, 1])
+    sure = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]]).log()
+    other = torch.tensor([[0.4, 0.6], [0.4, 0.6], [0.1, 0.9], [0.1, 0.9]]).log()
+    useless = torch.tensor([[0.1, 0.9]] * 2 + [[0.9, 0.1]] * 2).log()
+    shares = select_average([sure, other, useless], labels, 0, [False] * 3)
+    assert shares == {0: 0.5, 1: 0.5}
+    assert select_average([sure, other], labels, 0, [True, True]) == {0: 1.0}
+
+
+def test_experts_answer_for_folds_that_they_have_not_seen(experts, graph, tmp_path):
+    split = experts[0].split
+    labels = np.full(graph.num_nodes, -1)
+    labels[split.train] = graph.labels[split.train]
+    fold = draw_folds(labels, 2, 0)
+    mixture = make_mixture(experts[:2], [0.5, 0.5], "full")
+    unseen = answer_unseen(mixture, experts[:2], fold, tmp_path)
+    # The labels of a fold change the answers for the other one, and never its own.
+    changed = graph.labels.copy()
+    mine = np.flatnonzero(fold == 0)
+    changed[mine] = (changed[mine] + 1) % 3
+    other = [
+        replace(one, inputs=type(one.inputs)(graph.with_labels(changed))) for one in experts[:2]
+    ]
+    again = answer_unseen(mixture, other, fold, tmp_path / "other")
+    nodes = np.flatnonzero(fold >= 0)
+    own = torch.from_numpy(fold[nodes] == 0)
+    for one, two in zip(unseen.answers, again.answers, strict=True):
+        assert torch.equal(one[own], two[own])
+        assert not torch.equal(one[~own], two[~own])
+    kept = answer_unseen(mixture, experts[:2], fold, tmp_path)
+    assert all(torch.equal(a, b) for a, b in zip(unseen.answers, kept.answers, strict=True))
+
+
+def test_a_gate_learns_whom_to_believe_where(experts):
+    # Each is right on one half of the nodes, and one of the columns says on which.
+    mixture = make_mixture(experts[:2], [0.5, 0.5], "full")
+    nodes = torch.arange(mixture.graph.num_nodes)
+    labels = mixture.inputs.labels
+    half = nodes % 2 == 0
+    right = torch.nn.functional.one_hot(labels, 3) * 0.9 + 0.05
+    wrong = right.roll(1, dims=1)
+    answers = [torch.where(mine[:, None], right, wrong).log() for mine in (half, ~half)]
+    seen = [one.clone() for one in validation_answers(mixture, mixture.inputs, nodes)[1]]
+    for one, mine in zip(seen, (half, ~half), strict=True):
+        one[:, 4] = mine.to(one.dtype)  # a column that says who is right
+    train_gate(mixture, Unseen(answers, seen, labels), 0)
+    assert float(mixture.model.second.detach().abs().max()) > 0
+    shares = mixture.model.log_shares(seen, len(nodes)).exp()[0].detach()
+    assert float(shares[half].mean()) > float(shares[~half].mean())
+
+
+def test_a_mixture_is_saved_loaded_and_refitted(experts, graph, tmp_path):
+    mixture = make_mixture(experts, [0.3, 0.3, 0.4], "full")
+    refitted = mixture.refit()
+    assert refitted.evaluate() == mixture.evaluate()
+    state = refitted.refitted.model.state_dict()
+    for place, expert in enumerate(experts):
+        alone = expert.refit().refitted
+        for name, value in alone.model.state_dict().items():
+            assert torch.equal(state[f"experts.{place}.{name}"], value)
+    assert torch.equal(refitted.refitted.grouping.group, experts[2].refit().refitted.grouping.group)
+    folder = refitted.save(tmp_path / "kept")
+    loaded = load_run(folder)
+    assert torch.equal(loaded.refitted.logits(), refitted.refitted.logits())
+    assert torch.equal(loaded.logits(), mixture.logits())
+    again = refit_run(mixture.save(tmp_path / "second"))
+    assert torch.equal(again.refitted.logits(), refitted.refitted.logits())
+    damaged = folder / "experts.json"
+    damaged.write_text(damaged.read_text().replace('"epochs": ', '"epochs": 1'))
+    with pytest.raises(InputError, match=r"experts\.json has changed"):
+        load_run(folder)
+
+
+def test_experts_that_were_trained_apart_are_not_trained_as_one(graph):
+    with pytest.raises(InputError, match="trained must be 'jointly'"):
+        ncgnn.fit(graph, "mixture", experts=[{"name": "mlp", "hidden": 4}], trained="apart")
+
+
+def test_fit_and_the_estimator_choose_as_well(graph):
+    records = []
+    trained = ncgnn.fit(graph, "auto", on_epoch=records.append, **LONG)
+    assert {record["candidate"] for record in records} >= {"mlp", "gcn"}
+    assert trained.auto["sentence"]
+    nodes = np.arange(200)
+    classifier = ncgnn.NodeClassifier(graph, "auto", options=LONG | {"combine": False})
+    classifier.fit(nodes, graph.labels[:200])
+    assert classifier.predict(nodes[:5]).shape == (5,)
+    assert classifier.trained_.auto["metric"] == "likelihood"
+
+
+def test_what_the_graph_adds_is_said_with_its_interval(done):
+    facts = facts_of(done)
+    value, low, high = facts["gain"]["accuracy"]
+    assert low <= value <= high
+    assert f"{100 * value:+.1f}".replace("-", "−") in facts["sentence"]

@@ -1,0 +1,90 @@
+"""What a search says in the end: what the graph adds, and what would help."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import ncgnn
+from ncgnn.training import Row
+from ncgnn.training.verdict import judge
+
+
+@pytest.fixture(scope="module")
+def models():
+    graph = ncgnn.generate(600, 3000, classes=2, features=4, homophily=0.9, seed=0)
+    split = ncgnn.make_split(graph, "stratified", 0)
+    options = {"split": split, "hidden": 8, "epochs": 30, "learning_rate": 0.05}
+    return {name: ncgnn.fit(graph, name, **options) for name in ("mlp", "gcn")}
+
+
+def row_of(trained, **more):
+    record = trained.history[trained.best_epoch]
+    row = Row(
+        trained.config.model.name, trained.config.model.name, trained.config.name, "finished",
+        val=record["val_accuracy"], epochs=len(trained.history), best_epoch=trained.best_epoch,
+        train_accuracy=record["train_accuracy"], val_accuracy=record["val_accuracy"],
+    )  # fmt: skip
+    return replace(row, **more)
+
+
+def test_a_gain_is_counted_on_the_same_nodes(models):
+    mlp, gcn = models["mlp"], models["gcn"]
+    rows = [row_of(mlp), row_of(gcn)]
+    said = judge(gcn, rows[1], rows, mlp, rows[0])
+    test, labels = gcn.split.test, gcn.graph.labels
+    right = [np.mean(m.logits().argmax(1).numpy()[test] == labels[test]) for m in (gcn, mlp)]
+    value, low, high = said["gain"]["accuracy"]
+    assert value == pytest.approx(right[0] - right[1])
+    assert low < value < high
+    assert low > 0
+    assert said["sentence"].startswith(f"The graph adds +{100 * value:.1f} points")
+    assert not any("edges bring no gain" in remedy for remedy in said["remedies"])
+
+
+def test_no_gain_and_a_loss_are_said_as_such(models):
+    gcn = models["gcn"]
+    row = row_of(gcn)
+    same = judge(gcn, row, [row], gcn, row)
+    assert "cannot tell: 0.0 points" in same["sentence"]
+    assert any("edges bring no gain" in remedy for remedy in same["remedies"])
+    renamed = replace(models["mlp"], config=gcn.config)  # so that it seems to see the graph
+    worse = judge(renamed, row, [row], gcn, row)
+    assert "The graph costs: −" in worse["sentence"]
+
+
+def test_what_was_not_tried_is_not_judged(models):
+    mlp = models["mlp"]
+    row, skipped = row_of(mlp), Row("gcn", "gcn", "x", why="no time was left")
+    propagation = replace(skipped, model="propagation", state="finished")
+    said = judge(mlp, row, [row, skipped, propagation], None, None)
+    assert "is not known" in said["sentence"]
+    assert not any("edges" in remedy for remedy in said["remedies"])
+    assert any("too short for 1 of 3 candidates (gcn)" in remedy for remedy in said["remedies"])
+    tried = replace(skipped, state="finished", why="")
+    assert "adds nothing here" in judge(mlp, row, [row, tried], None, None)["sentence"]
+
+
+@pytest.mark.parametrize(("train", "words"), [(0.99, "more epochs"), (0.5, "learns too slowly")])
+def test_a_best_epoch_at_the_end_asks_for_more(models, train, words):
+    gcn = models["gcn"]
+    last = row_of(gcn, best_epoch=29, epochs=30, train_accuracy=train, val_accuracy=0.9)
+    found = judge(gcn, last, [last], None, None)["remedies"]
+    assert any(words in remedy for remedy in found)
+    early = replace(last, best_epoch=10)
+    assert not any("epochs" in one for one in judge(gcn, early, [early], None, None)["remedies"])
+
+
+def test_a_class_that_nobody_is_answered_is_named(models):
+    gcn = models["gcn"]
+    weights = {name: value.clone() for name, value in gcn.model.state_dict().items()}
+    try:
+        with torch.no_grad():
+            gcn.model.second.bias[1] = -1e6
+        found = judge(gcn, row_of(gcn), [row_of(gcn)], None, None)["remedies"]
+    finally:
+        gcn.model.load_state_dict(weights)
+    assert any("nobody is answered 1" in remedy for remedy in found)
