@@ -31,6 +31,7 @@ from ncgnn.report.style import (
     twin,
 )
 from ncgnn.report.tables import Table, render
+from ncgnn.report.trust import trust_figure, trust_tables
 from ncgnn.training import (
     CONFIG,
     ENVIRONMENT,
@@ -125,6 +126,7 @@ def run_page(run: RunFacts, pictures: Mapping[str, bytes]) -> str:
         kinds=_kind_table(result),
         true_groups=_true_group_table(result),
         fewest=FEWEST_NODES,
+        trust=trust_tables(result),
         config=_config_table(run.config),
         environment=_environment_table(run),
         pictures={name: b64encode(png).decode() for name, png in pictures.items()},
@@ -319,7 +321,8 @@ def run_figures(config: Record, history: Sequence[Record], result: Record) -> di
         measure = _measure(config)
         true = result["true_mean_nc"] if measure == "NC" else None
         figures["interplay"] = interplay_figure(history, true, best, measure, metric)
-    return figures | {"groups": groups_figure(result)}
+    figures["groups"] = groups_figure(result)
+    return figures | ({"trust": trust_figure(result)} if "sets" in result else {})
 
 
 def curves_figure(history: Sequence[Record], best_epoch: int, metric: str = "accuracy") -> Figure:

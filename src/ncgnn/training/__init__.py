@@ -2,6 +2,7 @@
 
 from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers
+from ncgnn.training.calibration import Calibration, fit_temperature, reliability
 from ncgnn.training.config import (
     ConfigFile,
     DataConfig,
@@ -65,6 +66,17 @@ from ncgnn.training.loading import (
     new_trainer,
 )
 from ncgnn.training.node_table import NodeTable, table_format
+from ncgnn.training.prediction_sets import (
+    COMPARED,
+    COVERAGE,
+    SetGroups,
+    SetRule,
+    SetScore,
+    check_coverage,
+    nc_edges,
+    nc_group,
+    with_best,
+)
 from ncgnn.training.refit import refit_facts
 from ncgnn.training.run import (
     RunResult,
@@ -82,7 +94,9 @@ from ncgnn.training.trained import TrainedModel
 from ncgnn.training.trainer import State, Trainer, TrainingError, trainable_split
 
 __all__ = [
+    "COMPARED",
     "CONFIG",
+    "COVERAGE",
     "DONE",
     "ENVIRONMENT",
     "ERROR",
@@ -94,6 +108,7 @@ __all__ = [
     "SPLIT",
     "TIMING",
     "Answers",
+    "Calibration",
     "ConfigFile",
     "DamagedFileError",
     "DataConfig",
@@ -108,6 +123,9 @@ __all__ = [
     "RunFolder",
     "RunInUseError",
     "RunResult",
+    "SetGroups",
+    "SetRule",
+    "SetScore",
     "Spread",
     "Start",
     "State",
@@ -118,6 +136,7 @@ __all__ = [
     "TrainingConfig",
     "TrainingError",
     "about_small_groups",
+    "check_coverage",
     "check_options",
     "check_same_config",
     "check_same_graph",
@@ -134,6 +153,7 @@ __all__ = [
     "find_suspects",
     "finished_run",
     "fit",
+    "fit_temperature",
     "has_own_values",
     "has_preset",
     "load_graph",
@@ -142,6 +162,8 @@ __all__ = [
     "make_config",
     "measure_name",
     "naming_options",
+    "nc_edges",
+    "nc_group",
     "new_trainer",
     "point_latest",
     "preset",
@@ -150,6 +172,7 @@ __all__ = [
     "read_toml",
     "refit_facts",
     "refit_run",
+    "reliability",
     "run_folders",
     "score",
     "scores",
@@ -161,4 +184,5 @@ __all__ = [
     "to_toml",
     "train_run",
     "trainable_split",
+    "with_best",
 ]
