@@ -13,7 +13,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 import ncgnn
 from ncgnn.errors import InputError, NcgnnWarning
-from ncgnn.training import SetRule, nc_edges, nc_group, prediction_sets, with_best
+from ncgnn.training import (
+    SetRule,
+    merge_small,
+    nc_edges,
+    nc_group,
+    prediction_sets,
+    with_best,
+)
 from ncgnn.training.prediction_sets import conformal_quantile, set_scores, smallest_group
 
 SCORES = ("lac", "aps", "aps-random")
@@ -59,7 +66,7 @@ def test_scores_by_hand():
 )
 def test_groups_hold_enough_and_keep_equals_together(values, smallest):
     confusion = np.array(values, dtype=float)
-    edges = nc_edges(confusion, smallest)
+    edges = merge_small(nc_edges(confusion), confusion, smallest)
     group = nc_group(confusion, edges)
     assert list(edges) == sorted(set(edges))
     assert len(edges) < 5
@@ -69,6 +76,16 @@ def test_groups_hold_enough_and_keep_equals_together(values, smallest):
     for value in np.unique(confusion[~np.isnan(confusion)]):
         assert len(set(group[confusion == value])) == 1
     assert nc_group(np.array([-1.0, 2.0]), edges).tolist() == [0, len(edges)]
+
+
+def test_groups_are_fifths_of_the_nodes_that_they_are_for():
+    shares, labels, confusion, _ = draw(400)
+    like = np.linspace(0.5, 1, 5000)
+    rule = SetRule.fit(shares, labels, confusion, like=like)
+    assert set(rule.edges) <= set(nc_edges(like))
+    assert min(rule.nodes) >= smallest_group(0.9)
+    assert sum(rule.nodes) == 400
+    assert merge_small((0.1, 0.2, 0.3), np.array([0.05, 0.25, 0.25, 0.9]), 1) == (0.2, 0.3)
 
 
 def test_fifths_of_distinct_values():

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from ncgnn.metrics import KINDS
+from ncgnn.metrics import KINDS, lowest_share
 from ncgnn.report.style import (
     BLUE,
     GRAY,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
     Record = Mapping[str, Any]
 
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
 RULES = {"lac": "LAC", "lac_by_nc": "LAC by NC", "aps": "APS", "aps_by_nc": "APS by NC"}
 #: What nodes are divided by.
 DIVISIONS = {
-    "nc": "Estimated NC, in fifths",
-    "kind": "Kind, as the model estimates it",
-    "degree": "Degree",
-    "class": "Class",
+    "nc": "Fifths of NC",
+    "kind": "Kinds",
+    "degree": "Degrees",
+    "class": "Classes",
 }
 DPI = 150
 # Of more classes a terminal shows those whose sets hold them the least often.
@@ -77,43 +78,52 @@ def _sets_table(result: Record, all_classes: bool) -> Table:
     sets, part = result["sets"], PARTS[result["evaluated"]]
     overall = sets["parts"][0]
     rows: list[tuple[str, ...]] = [("all", f"{overall['nodes']:,}", *_cells(overall))]
+    limits = [f"{name} {100 * overall[key]['limit_coverage']:.1f}" for key, name in RULES.items()]
     notes = [
-        "By NC: a limit for each of the groups of validation nodes, "
-        f"{', '.join(f'{count:,}' for count in sets['groups']['nodes'])}.",
-        "An empty set gets the most probable class; without that, of all nodes "
-        + ", ".join(
-            f"{title} {100 * overall[key]['limit_coverage']:.1f}" for key, title in RULES.items()
-        )
-        + ".",
+        "By NC: a limit of its own for each group of validation nodes with similar NC, of "
+        f"{', '.join(f'{count:,}' for count in sets['groups']['nodes'])} nodes.",
+        "An empty set gets the most probable class; without that, all nodes would have "
+        f"{', '.join(limits)}.",
     ]
-    for by, title in DIVISIONS.items():
+    for by, heading in DIVISIONS.items():
         records = [record for record in sets["parts"] if record["by"] == by]
         if by == "class" and not all_classes and len(records) > _MOST_CLASSES:
-            shown = [one for one in records if one["nodes"] >= FEWEST_NODES]
-            shown.sort(key=lambda record: record["lac_by_nc"]["coverage"])
-            notes.append(f"{len(records)} classes; --json and report.html show all.")
-            records, title = shown[:_MOST_CLASSES], f"{title}, those with the lowest LAC by NC"
-        rows.append((title,))
+            notes.append(
+                f"Of {len(records)} classes those whose sets by NC hold them the least often; "
+                "report.html and --json show all."
+            )
+            records = _lowest(records)
+        rows.append((heading,))
         rows += [(one["part"], f"{one['nodes']:,}", *_cells(one)) for one in records]
     if any("too few" in row for row in rows):
         notes.append(f"Of fewer than {FEWEST_NODES} nodes nothing is shown.")
-    title = (
-        f"Sets that should hold {100 * sets['coverage']:g} %: how many do, and (their mean size)"
+    promised = f"{100 * sets['coverage']:g} %"
+    return Table(
+        f"Sets that should hold the class of {promised} of the nodes: how many do, and mean size",
+        (f"{part} nodes", "number", *RULES.values()),
+        tuple(rows),
+        tuple(notes),
+        compact=True,
     )
-    return Table(title, (f"{part} nodes", "number", *RULES.values()), tuple(rows), tuple(notes))
+
+
+def _lowest(records: list[Record]) -> list[Record]:
+    """The classes with the lowest coverage, of those with nodes enough."""
+    shown = [record for record in records if record["nodes"] >= FEWEST_NODES]
+    return sorted(shown, key=lambda record: record["lac_by_nc"]["coverage"])[:_MOST_CLASSES]
 
 
 def _cells(record: Record) -> Iterator[str]:
     for rule in COMPARED:
         few = record["nodes"] < FEWEST_NODES
         share, size = record[rule]["coverage"], record[rule]["size"]
-        yield "too few" if few else f"{100 * share:.1f} ({size:.2f})"
+        yield "too few" if few else f"{100 * share:.1f} · {size:.2f}"
 
 
 def trust_figure(result: Record) -> Figure:
     """The reliability curve before and after calibration, and coverage in every fifth of NC."""
     with rc_context(STYLE):
-        figure = Figure(figsize=(9, 3.5), dpi=DPI, layout="constrained")
+        figure = Figure(figsize=(9.5, 3.4), dpi=DPI, layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(1, 1.35))
         _draw_reliability(left, result["calibration"])
         _draw_coverage(right, result["sets"])
@@ -131,37 +141,47 @@ def _draw_reliability(axis: Axes, found: Record) -> None:
             color=color,
             marker=marker,
             markersize=4.5,
-            label=f"{when} calibration (error {error})",
+            label=f"{when} calibration, error {error}",
         )
     axis.set_xlabel("probability of the answer")
     axis.set_ylabel("right answers")
     axis.set_xlim(0, 1.02)
     axis.set_ylim(0, 1.02)
     show_percent(axis.xaxis, axis.yaxis)
-    axis.legend(frameon=False, fontsize=8, loc="upper left")
+    _legend_above(axis)
 
 
 def _draw_coverage(axis: Axes, sets: Record) -> None:
     parts = [one for one in sets["parts"] if one["by"] == "nc" and one["nodes"] >= FEWEST_NODES]
-    places = np.arange(len(parts))
-    looks = (("lac", VERMILION, "one limit for all nodes"), ("lac_by_nc", BLUE, "a limit by NC"))
-    for shift, (rule, color, label) in zip((-0.19, 0.19), looks, strict=True):
-        heights = [one[rule]["coverage"] for one in parts]
+    axis.axhline(sets["coverage"], color=GRAY, linestyle="--", linewidth=1.2)
+    looks = (("lac", VERMILION, "s", "one limit"), ("lac_by_nc", BLUE, "o", "a limit by NC"))
+    for shift, (rule, color, marker, label) in zip((-0.1, 0.1), looks, strict=True):
+        places = np.arange(len(parts)) + shift
+        shares = np.array([one[rule]["coverage"] for one in parts])
         sizes = [one[rule]["size"] for one in parts]
-        look: dict[str, Any] = {"color": color + "55", "edgecolor": color, "linewidth": 1.2}
-        axis.bar(places + shift, heights, width=0.36, label=f"LAC, {label}", **look)
-        for place, height, size in zip(places + shift, heights, sizes, strict=True):
-            axis.text(place, height + 0.01, f"{size:.2f}", ha="center", fontsize=7.5)
-    promised = sets["coverage"]
-    axis.axhline(promised, color=GRAY, linestyle="--", linewidth=1.2)
+        look: dict[str, Any] = {"color": color, "fmt": marker, "markersize": 5, "capsize": 2}
+        around = _interval(shares, np.array([one["nodes"] for one in parts]))
+        axis.errorbar(places, shares, yerr=around, label=f"LAC, {label}", **look)
+        align = "right" if shift < 0 else "left"
+        for place, share, size in zip(places + shift / 2, shares, sizes, strict=True):
+            axis.text(place, share, f"{size:.2f}", ha=align, va="center", fontsize=8)
     names = [f"{one['part']}\n{one['nodes']:,} nodes" for one in parts]
-    axis.set_xticks(places, names, fontsize=8)
-    axis.set_xlabel("estimated NC; above the bars the mean size of the sets")
-    axis.set_ylabel(f"sets that hold the class ({100 * promised:g}% promised)")
-    lowest = min(
-        (one[rule]["coverage"] for one in parts for rule in ("lac", "lac_by_nc")), default=0
-    )
-    axis.set_ylim(max(0.0, np.floor(10 * lowest - 1) / 10), 1.12)
-    axis.set_yticks(np.arange(np.ceil(10 * axis.get_ylim()[0]), 11) / 10)
+    axis.set_xticks(range(len(parts)), names, fontsize=8)
+    axis.set_xlim(-0.6, len(parts) - 0.4)
+    axis.set_xlabel("estimated NC; beside the points the mean size of the sets")
+    axis.set_ylabel("sets that hold the class")
     show_percent(axis.yaxis)
-    axis.legend(frameon=False, fontsize=8, loc="upper left", ncols=2)
+    _legend_above(axis)
+
+
+def _interval(shares: NDArray[np.float64], nodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """How far Wilson's 95 % intervals reach below and above shares of some nodes."""
+    low = lowest_share(shares * nodes, nodes)
+    high = 1 - lowest_share((1 - shares) * nodes, nodes)
+    return np.stack([shares - low, high - shares])
+
+
+def _legend_above(axis: Axes) -> None:
+    """A legend where no curve can be."""
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
+    axis.legend(frameon=False, fontsize=8, ncols=2, handlelength=1.7, **place)

@@ -14,8 +14,9 @@ anybody noticing (they are exchangeable), the set holds its class with a probabi
 
 A promise over all nodes is broken where nodes are confused and overdone elsewhere. So there is a
 limit for every group of nodes with similar NC (Mondrian conformal prediction): then the promise
-holds in each. Groups are fifths of the calibration nodes by the NC that the model estimates; equal
-values stay together, and groups are merged until each has :func:`smallest_group` nodes.
+holds in each. Groups are fifths, by the NC that the model estimates, of the nodes whose labels were
+not trained on; equal values stay together, and groups are merged until each has as many calibration
+nodes as :func:`smallest_group` says.
 
 Calibration nodes are the validation nodes. These have also selected the epoch and the temperatures;
 ``benchmarks/coverage.py`` measures what is left of the promise on test nodes.
@@ -67,7 +68,7 @@ class SetRule:
     Attributes:
         score: The score.
         coverage: How often a set holds the class of its node.
-        edges: The largest NC of each group but the last.
+        edges: The upper end of the NC of each group but the last.
         limits: The largest score of a class in the sets of each group; infinite where there are
             too few calibration nodes, so that sets hold all classes.
         nodes: How many calibration nodes each group had.
@@ -91,6 +92,7 @@ class SetRule:
         coverage: float = COVERAGE,
         score: SetScore = "lac",
         ids: NDArray[Any] | None = None,
+        like: NDArray[np.float64] | None = None,
     ) -> SetRule:
         """Find the limits from calibration nodes.
 
@@ -102,13 +104,17 @@ class SetRule:
             coverage: How often a set should hold the class of its node.
             score: ``"lac"``, ``"aps"`` or ``"aps-random"``.
             ids: Ids of the nodes, for ``"aps-random"``.
+            like: NC of the nodes whose fifths are the groups; by default ``confusion``. If they are
+                the calibration nodes and those to answer for, who is in which group does not
+                depend on which of them calibrate.
         """
         check_coverage(coverage)
         own = set_scores(probabilities, score, ids)[np.arange(len(labels)), labels]
         limit = conformal_quantile(own, coverage)
         if confusion is None:
             return cls(score, coverage, (), (limit,), (len(own),), limit)
-        edges = nc_edges(confusion, smallest_group(coverage))
+        edges = nc_edges(confusion if like is None else like)
+        edges = merge_small(edges, confusion, smallest_group(coverage))
         group = nc_group(confusion, edges)
         parts = [own[group == number] for number in range(len(edges) + 1)]
         limits = tuple(conformal_quantile(part, coverage) for part in parts)
@@ -219,16 +225,13 @@ def smallest_group(coverage: float) -> int:
     return max(50, ceil(5 / (1 - coverage) - 1e-9))
 
 
-def nc_edges(
-    confusion: NDArray[np.float64], smallest: int = 1, parts: int = FIFTHS
-) -> tuple[float, ...]:
+def nc_edges(confusion: NDArray[np.float64], parts: int = FIFTHS) -> tuple[float, ...]:
     """Values of NC that divide nodes into parts of about the same size.
 
-    Equal values stay together, and a part with fewer nodes than ``smallest`` joins the smaller of
-    the parts beside it. Nodes without a value are not counted.
+    Equal values stay together. Nodes without a value are not counted.
 
     Returns:
-        The largest value of each part but the last.
+        The upper end of each part but the last.
     """
     values, counts = np.unique(confusion[~np.isnan(confusion)], return_counts=True)
     if len(values) < 2:
@@ -236,16 +239,25 @@ def nc_edges(
     ends = np.cumsum(counts)
     wanted = np.searchsorted(ends, ends[-1] * np.arange(1, parts) / parts - 1e-9)
     cuts = sorted(set(wanted.tolist()) - {len(values) - 1})
-    while cuts:
-        sizes = np.diff([0, *ends[cuts].tolist(), int(ends[-1])])
+    # Between two values, so that rounding moves nobody to another group.
+    return tuple(float(values[cut] + values[cut + 1]) / 2 for cut in cuts)
+
+
+def merge_small(
+    edges: Sequence[float], confusion: NDArray[np.float64], smallest: int
+) -> tuple[float, ...]:
+    """The edges that are left when parts with too few nodes join the smaller one beside them."""
+    kept = list(edges)
+    while kept:
+        group = nc_group(confusion, kept)
+        sizes = np.bincount(group[group >= 0], minlength=len(kept) + 1)
         place = int(sizes.argmin())
         if sizes[place] >= smallest:
             break
         left = sizes[place - 1] if place else inf
-        right = sizes[place + 1] if place < len(cuts) else inf
-        del cuts[place - 1 if left <= right else place]
-    # Between two values, so that rounding moves nobody to another group.
-    return tuple(float(values[cut] + values[cut + 1]) / 2 for cut in cuts)
+        right = sizes[place + 1] if place < len(kept) else inf
+        del kept[place - 1 if left <= right else place]
+    return tuple(kept)
 
 
 def nc_group(confusion: NDArray[np.float64], edges: Sequence[float]) -> NDArray[np.int64]:
@@ -266,6 +278,7 @@ def find_rule(trained: TrainedModel, coverage: float, score: SetScore, by: SetGr
         coverage=coverage,
         score=score,
         ids=trained.graph.ids[nodes],
+        like=trained.outcome.confusion[~trained.seen],
     )
     if rule.limit == inf:
         fewest = ceil(coverage / (1 - coverage) - 1e-9)
@@ -323,9 +336,11 @@ def _parts(
     """What nodes are divided by, the name of a part, and whether each node is in it."""
     yield "all", "all", np.ones(len(nodes), dtype=bool)
     confusion = trained.outcome.confusion[nodes]
-    group = nc_group(confusion, nc_edges(confusion))
+    group = nc_group(confusion, nc_edges(trained.outcome.confusion[~trained.seen]))
     for number in range(group.max(initial=-1) + 1):
         chosen = group == number
+        if not chosen.any():
+            continue
         low, high = confusion[chosen].min(), confusion[chosen].max()
         yield "nc", f"{low:.2f}" if low == high else f"{low:.2f}–{high:.2f}", chosen
     yield "nc", "unknown", group < 0
