@@ -1,10 +1,11 @@
 """Prediction sets at 90 %: do they hold for clear and for confused nodes alike?
 
-python benchmarks/coverage.py --data FOLDER [--graphs cora,…] [--splits 10] [--picture FILE]
+python benchmarks/coverage.py --data FOLDER [--graphs cora,…] [--splits 10] [--picture FILE] [--new]
 
 For every graph some stratified splits; sets are calibrated on validation nodes and counted on test
 nodes, in fifths of the NC that the model estimates, equal values together. Runs are kept in --runs,
 and the command continues where it was interrupted. Nothing is chosen with labels of test nodes.
+With --new, a model of Debian's bookworm also gives sets to the packages that trixie adds.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ from ncgnn.training import (
     make_config,
     nc_edges,
     nc_group,
+    refit_run,
     train_run,
     with_best,
 )
+from ncgnn.training.evaluation import calibration_error
 
-FORMAT = 2
+FORMAT = 3
 COVERAGE = 0.9
 #: The larger graphs get at most this many splits.
 LARGE, FEW = ("dblp", "pubmed", "computers", "debian"), 3
@@ -69,6 +72,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--runs", type=Path, default=Path("coverage-runs"))
     parser.add_argument("--picture", type=Path, help="also draw a PNG file")
+    parser.add_argument("--new", action="store_true", help="also sets for Debian's new packages")
     chosen = parser.parse_args()
     if chosen.data is None:
         sys.exit("name the folder of the graphs with --data or NCGNN_DATA.")
@@ -82,6 +86,8 @@ def main() -> None:
         print(table.markdown(), flush=True)
     if chosen.picture is not None:
         draw(found, chosen.picture)
+    if chosen.new:
+        print(new_packages(chosen).markdown())
 
 
 def split_facts(name: str, seed: int, chosen: argparse.Namespace) -> dict:
@@ -170,6 +176,52 @@ def measure(trained: ncgnn.training.TrainedModel, seed: int) -> dict:
         both = [sets(fit(halves[one]), halves[1 - one])[1] for one in (0, 1)]
         facts["fresh"][name] = float(np.mean([one.mean() for one in both]))
     return facts
+
+
+def new_packages(chosen: argparse.Namespace) -> Table:
+    """Coverage on nodes that arrive after training, which are not quite like those before."""
+    config = make_config(
+        dataset=str(debian(chosen)),
+        model="tuned-sage",
+        settings={**TABLES, "fractions": (0.9, 0.1, 0.0)},
+    )
+    run = train_run(config, chosen.runs / "runs")
+    trained = refit_run(run.folder)
+    release = chosen.data / "debian" / "trixie"
+    later = trained.graph.extend(release / "packages.parquet", release / "dependencies.parquet")
+    truth = later.labels[trained.graph.num_nodes :]
+    names, rows = np.array(later.class_names), []
+    for refit in (False, True):
+        for rule, (score, by) in RULES.items():
+            asked = {"coverage": COVERAGE, "sets": score, "sets_by": "nc" if by else "none"}
+            asked |= {"only": "new", "refit": refit, "probabilities": True}
+            answers = trained.predict(later, **asked)
+            found = [one["set"] for one in answers]
+            holds = np.array([names[label] in one for label, one in zip(truth, found, strict=True)])
+            group = nc_group(answers["nc"], trained.set_rule(COVERAGE, score, "nc").edges)
+            fifths = [holds[group == one].mean() for one in range(group.max() + 1)]
+            kinds = [holds[answers["kind"] == kind].mean() for kind in ncgnn.metrics.KINDS]
+            shares = np.stack([answers[f"probability_{name}"] for name in names], axis=1)
+            told = (
+                "refitted" if refit else "the run",
+                f"{100 * np.mean(shares.argmax(1) == truth):.1f}",
+                f"{calibration_error(truth, shares):.3f}",
+                rule,
+                f"{100 * holds.mean():.1f}",
+                f"{answers['set_size'].mean():.2f}",
+                " · ".join(f"{100 * one:.1f}" for one in fifths),
+                " · ".join(f"{100 * one:.1f}" for one in kinds),
+            )
+            rows.append(told)
+    head = ("weights", "accuracy", "calibration error", "sets", "coverage", "size")
+    sizes = ", ".join(f"{count:,}" for count in np.bincount(group).tolist())
+    return Table(
+        f"{len(truth):,} packages that trixie adds to bookworm; sets that are never empty",
+        (*head, "in groups of NC", f"kinds: {', '.join(ncgnn.metrics.KINDS)}"),
+        tuple(rows),
+        (f"The groups of NC hold {sizes} new packages.",),
+        left=1,
+    )
 
 
 def mean_of(facts: list[dict], read) -> np.ndarray:

@@ -18,7 +18,7 @@ import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.metrics import KINDS
 from ncgnn.training import Calibration, fit_temperature, make_config, reliability
-from ncgnn.training.calibration import HIGHEST, KIND_SCATTER, LOWEST
+from ncgnn.training.calibration import HIGHEST, LOWEST, SCATTER
 
 
 def draw_logits(count=400, classes=4, sharpness=1.0, seed=0):
@@ -85,7 +85,7 @@ def test_kinds_of_few_nodes_keep_to_the_temperature_of_all():
     assert found.nodes == {"clear": 2000, "mixed": 997, "alone": 3}
     assert found.by_kind["clear"] == pytest.approx(1, rel=0.15)
     assert found.by_kind["mixed"] == pytest.approx(3, rel=0.15)
-    assert abs(np.log(found.by_kind["alone"] / found.temperature)) < KIND_SCATTER / 2
+    assert abs(np.log(found.by_kind["alone"] / found.temperature)) < SCATTER / 2
     told = found.temperatures(np.array(["mixed", "contrary", ""]))
     assert told.tolist() == [found.by_kind["mixed"], found.temperature, found.temperature]
 

@@ -56,6 +56,8 @@ _EFFORTS = (
 )
 #: Variance of differences that are equal but for rounding; accuracies differ by whole nodes.
 _NO_VARIANCE = 1e-24
+# What a run's folder holds and a table over runs has no use for.
+_LEFT_OUT = ("calibration", "sets")
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Record:
 
     Attributes:
         config: All options that name the run, by section.
-        result: The content of ``result.json``.
+        result: The content of ``result.json`` but for calibration and sets, which are long.
         code: The first digits of the hash of this package's source that trained it, with ``+``
             between them if another version continued it; "" if unknown.
         graph: The first digits of the hash of the graph; "" if unknown.
@@ -84,7 +86,7 @@ def as_records(runs: Iterable[RunResult]) -> list[Record]:
         Record(
             run.config.name,
             naming_options(run.config.model_dump(mode="json")),
-            run.result,
+            {key: value for key, value in run.result.items() if key not in _LEFT_OUT},
             run.seconds,
             *read_origin(RunFolder(run.folder)),
         )
