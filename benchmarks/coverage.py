@@ -126,56 +126,56 @@ def debian(chosen: argparse.Namespace) -> Path:
 
 def measure(trained: ncgnn.training.TrainedModel, seed: int) -> dict:
     """Coverage and sizes on test nodes, and what fresh calibration nodes would give."""
-    val, test, graph = trained.split.val, trained.split.test, trained.graph
-    shares, confusion, labels = trained.probabilities(), trained.outcome.confusion, graph.labels
-    like = confusion[~trained.seen]
-    fifth = nc_group(confusion[test], nc_edges(like))
+    val, test, labels = trained.split.val, trained.split.test, trained.graph.labels
+    shares, confusion = trained.probabilities(), trained.outcome.confusion
+    fifth = nc_group(confusion[test], nc_edges(confusion[~trained.seen]))
+    each = [fifth == one for one in range(fifth.max() + 1)]
     result = trained.evaluate(COVERAGE)
+    errors = [result["calibration"][when]["calibration_error"] for when in ("before", "after")]
     facts = {
         "accuracy": result["scores"]["test"]["accuracy"],
-        "errors": [
-            result["calibration"][when]["calibration_error"] for when in ("before", "after")
-        ],
-        "fifths": np.bincount(fifth[fifth >= 0]).tolist(),
-        "nc": [float(confusion[test][fifth == one].mean()) for one in range(fifth.max() + 1)],
+        "errors": errors,
+        "fifths": [int(part.sum()) for part in each],
+        "nc": [float(confusion[test][part].mean()) for part in each],
         "rules": {},
-        "fresh": {},
     }
-    # Half of the test nodes calibrate, which have selected nothing; the others are counted.
-    halves = np.array_split(np.random.default_rng(seed).permutation(test), 2)
-    for name, (score, by) in RULES.items():
-
-        def fit(nodes, score=score, by=by):
-            return SetRule.fit(
-                shares[nodes],
-                labels[nodes],
-                confusion[nodes] if by else None,
-                coverage=COVERAGE,
-                score=score,
-                ids=graph.ids[nodes],
-                like=like,
-            )
-
-        def sets(rule, nodes):
-            found = rule.sets(shares[nodes], confusion[nodes], graph.ids[nodes], allow_empty=True)
-            return found, found[np.arange(len(nodes)), labels[nodes]]
-
-        bare, holds = sets(fit(val), test)
+    # Half of the test nodes calibrate, which have selected nothing, and the others are counted.
+    halves = np.array_split(np.random.default_rng(seed).permutation(len(test)), 2)
+    for name, rule in RULES.items():
+        bare = sets_of(trained, *rule, val, test)
         given = with_best(bare, shares[test])
-        kept = given[np.arange(len(test)), labels[test]]
-        each = [fifth == one for one in range(fifth.max() + 1)]
-        facts["rules"][name] = {
-            "coverage": float(holds.mean()),
-            "fifths": [float(holds[part].mean()) for part in each],
-            "kept_coverage": float(kept.mean()),
-            "kept_fifths": [float(kept[part].mean()) for part in each],
-            "size": float(given.sum(1).mean()),
-            "sizes": [float(given[part].sum(1).mean()) for part in each],
-            "empty": float((~bare.any(1)).mean()),
-        }
-        both = [sets(fit(halves[one]), halves[1 - one])[1] for one in (0, 1)]
-        facts["fresh"][name] = float(np.mean([one.mean() for one in both]))
+        fresh = np.empty_like(bare)
+        for mine, other in (halves, halves[::-1]):
+            fresh[mine] = sets_of(trained, *rule, test[other], test[mine])
+        columns = {"limit": bare, "given": given, "fresh": fresh}
+        facts["rules"][name] = {"size": float(given.sum(1).mean())}
+        facts["rules"][name]["empty"] = float((~bare.any(1)).mean())
+        for key, sets in columns.items():
+            holds = sets[np.arange(len(test)), labels[test]]
+            facts["rules"][name][key] = float(holds.mean())
+            facts["rules"][name][f"{key}_fifths"] = [float(holds[part].mean()) for part in each]
     return facts
+
+
+def sets_of(
+    trained: ncgnn.training.TrainedModel,
+    score: str,
+    by: bool,
+    calibrating: np.ndarray,
+    nodes: np.ndarray,
+) -> np.ndarray:
+    """The sets of some nodes, which may be empty, when others calibrate."""
+    shares, confusion, ids = trained.probabilities(), trained.outcome.confusion, trained.graph.ids
+    rule = SetRule.fit(
+        shares[calibrating],
+        trained.graph.labels[calibrating],
+        confusion[calibrating] if by else None,
+        coverage=COVERAGE,
+        score=score,
+        ids=ids[calibrating],
+        like=confusion[~trained.seen],
+    )
+    return rule.sets(shares[nodes], confusion[nodes], ids[nodes], allow_empty=True)
 
 
 def new_packages(chosen: argparse.Namespace) -> Table:
@@ -258,7 +258,7 @@ def show(name: str, facts: list[dict]) -> None:
     accuracy = 100 * np.mean([one["accuracy"] for one in facts])
     print(f"{name}: {len(facts)} splits, accuracy {accuracy:.2f}", file=sys.stderr, flush=True)
     for rule in RULES:
-        fifths = 100 * mean_of(facts, lambda one, rule=rule: one["rules"][rule]["fifths"])
+        fifths = 100 * mean_of(facts, lambda one, rule=rule: one["rules"][rule]["limit_fifths"])
         pairs = zip(fifth_names(facts), fifths, strict=True)
         text = "  ".join(f"{fifth}: {one:.1f}" for fifth, one in pairs)
         print(f"  {rule:<18} {text}", file=sys.stderr, flush=True)
@@ -284,7 +284,7 @@ def tables(found: dict[str, list[dict]]) -> list[Table]:
             "Coverage over all nodes, calibrated on validation nodes and on fresh ones",
             (
                 *("graph", "LAC", "LAC by NC", "LAC, fresh", "LAC by NC, fresh", "empty sets, %"),
-                *("calibration error before", "and after"),
+                *("LAC by NC, fresh, in fifths", "calibration error before", "and after"),
             ),
             tuple(overall_row(name, facts) for name, facts in found.items()),
         ),
@@ -298,7 +298,7 @@ def fifths_row(name: str, facts: list[dict]) -> tuple[str, ...]:
     return (name, f"{len(facts)}", f"{accuracy:.1f}", " · ".join(fifth_names(facts)), *cells)
 
 
-def fifths_cell(facts: list[dict], rule: str, key: str = "fifths") -> str:
+def fifths_cell(facts: list[dict], rule: str, key: str = "limit_fifths") -> str:
     shares = 100 * mean_of(facts, lambda one: one["rules"][rule][key])
     counts = mean_of(facts, lambda one: one["fifths"])
     pairs = zip(shares, counts, strict=True)
@@ -310,9 +310,10 @@ def misses(found: dict[str, list[dict]]) -> list[str]:
     told = []
     for name, facts in found.items():
         counts = mean_of(facts, lambda one: one["fifths"])
-        shares = mean_of(facts, lambda one: one["rules"]["lac by NC"]["fifths"])
+        shares = mean_of(facts, lambda one: one["rules"]["lac by NC"]["limit_fifths"])
         rows = [
-            np.array(one["rules"]["lac by NC"]["fifths"])[parts_of_fifths(one)] for one in facts
+            np.array(one["rules"]["lac by NC"]["limit_fifths"])[parts_of_fifths(one)]
+            for one in facts
         ]
         errors = np.std(rows, axis=0, ddof=1)[first_fifths(facts)] / np.sqrt(len(facts))
         for fifth, share, error, count in zip(
@@ -325,17 +326,18 @@ def misses(found: dict[str, list[dict]]) -> list[str]:
 
 def size_row(name: str, facts: list[dict]) -> tuple[str, ...]:
     sizes = (f"{mean_over_splits(facts, rule, 'size'):.2f}" for rule in RULES)
-    return (name, *sizes, fifths_cell(facts, "lac by NC", "kept_fifths"))
+    return (name, *sizes, fifths_cell(facts, "lac by NC", "given_fifths"))
 
 
 def overall_row(name: str, facts: list[dict]) -> tuple[str, ...]:
-    rules = ("lac", "lac by NC")
-    given = [100 * mean_over_splits(facts, rule, "coverage") for rule in rules]
-    fresh = [100 * np.mean([one["fresh"][rule] for one in facts]) for rule in rules]
+    """What validation nodes promise, and what nodes would that have selected nothing."""
+    keys = (("lac", "limit"), ("lac by NC", "limit"), ("lac", "fresh"), ("lac by NC", "fresh"))
+    shares = [100 * mean_over_splits(facts, rule, key) for rule, key in keys]
     empty = 100 * mean_over_splits(facts, "lac by NC", "empty")
     errors = np.mean([one["errors"] for one in facts], axis=0)
-    shares = (f"{one:.1f}" for one in (*given, *fresh, empty))
-    return (name, *shares, *(f"{one:.3f}" for one in errors))
+    told = (f"{one:.1f}" for one in (*shares, empty))
+    fresh = fifths_cell(facts, "lac by NC", "fresh_fifths")
+    return (name, *told, fresh, *(f"{one:.3f}" for one in errors))
 
 
 def mean_over_splits(facts: list[dict], rule: str, key: str) -> float:
@@ -365,7 +367,7 @@ def draw(found: dict[str, list[dict]], path: Path) -> None:
                 ("lac", VERMILION, "s", "one limit for all nodes"),
                 ("lac by NC", BLUE, "o", "a limit for every group of NC"),
             ):
-                shares = mean_of(facts, lambda one, rule=rule: one["rules"][rule]["fifths"])
+                shares = mean_of(facts, lambda one, rule=rule: one["rules"][rule]["limit_fifths"])
                 axis.plot(places, shares, color=color, marker=marker, markersize=4.5, label=label)
             axis.set_xticks(places, [f"{one:.2f}" for one in confusion], fontsize=7.5)
             axis.set_xlim(-0.4, len(counts) - 0.6)
