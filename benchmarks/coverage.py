@@ -19,6 +19,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import torch
 
 import ncgnn
 from ncgnn._io import write_text
@@ -190,37 +191,45 @@ def new_packages(chosen: argparse.Namespace) -> Table:
     release = chosen.data / "debian" / "trixie"
     later = trained.graph.extend(release / "packages.parquet", release / "dependencies.parquet")
     truth = later.labels[trained.graph.num_nodes :]
-    names, rows = np.array(later.class_names), []
-    for refit in (False, True):
-        for rule, (score, by) in RULES.items():
-            asked = {"coverage": COVERAGE, "sets": score, "sets_by": "nc" if by else "none"}
-            asked |= {"only": "new", "refit": refit, "probabilities": True}
-            answers = trained.predict(later, **asked)
-            found = [one["set"] for one in answers]
-            holds = np.array([names[label] in one for label, one in zip(truth, found, strict=True)])
-            group = nc_group(answers["nc"], trained.set_rule(COVERAGE, score, "nc").edges)
-            fifths = [holds[group == one].mean() for one in range(group.max() + 1)]
-            kinds = [holds[answers["kind"] == kind].mean() for kind in ncgnn.metrics.KINDS]
-            shares = np.stack([answers[f"probability_{name}"] for name in names], axis=1)
-            told = (
-                "refitted" if refit else "the run",
-                f"{100 * np.mean(shares.argmax(1) == truth):.1f}",
-                f"{calibration_error(truth, shares):.3f}",
-                rule,
-                f"{100 * holds.mean():.1f}",
-                f"{answers['set_size'].mean():.2f}",
-                " · ".join(f"{100 * one:.1f}" for one in fifths),
-                " · ".join(f"{100 * one:.1f}" for one in kinds),
-            )
-            rows.append(told)
-    head = ("weights", "accuracy", "calibration error", "sets", "coverage", "size")
-    sizes = ", ".join(f"{count:,}" for count in np.bincount(group).tolist())
+    rows = [
+        new_row(trained, later, truth, refit, rule) for refit in (False, True) for rule in RULES
+    ]
+    head = ("weights", "accuracy", "calibration error before", "and after", "sets", "coverage")
     return Table(
         f"{len(truth):,} packages that trixie adds to bookworm; sets that are never empty",
-        (*head, "in groups of NC", f"kinds: {', '.join(ncgnn.metrics.KINDS)}"),
+        (*head, "size", "in groups of NC", f"kinds: {', '.join(ncgnn.metrics.KINDS)}"),
         tuple(rows),
-        (f"The groups of NC hold {sizes} new packages.",),
-        left=1,
+    )
+
+
+def new_row(
+    trained: ncgnn.training.TrainedModel,
+    later: ncgnn.Graph,
+    truth: np.ndarray,
+    refit: bool,
+    rule: str,
+) -> tuple[str, ...]:
+    """What one rule gives the new packages, by the run or by the refitted model."""
+    (score, by), names = RULES[rule], np.array(later.class_names)
+    asked = {"coverage": COVERAGE, "sets": score, "sets_by": "nc" if by else "none"}
+    answers = trained.predict(later, only="new", refit=refit, probabilities=True, **asked)
+    holds = np.array(
+        [names[label] in one["set"] for label, one in zip(truth, answers, strict=True)]
+    )
+    group = nc_group(answers["nc"], trained.set_rule(COVERAGE, score, "nc").edges)
+    parts = [group == one for one in range(group.max() + 1)]
+    kinds = [answers["kind"] == kind for kind in ncgnn.metrics.KINDS]
+    shares = np.stack([answers[f"probability_{name}"] for name in names], axis=1)
+    logits = (trained.refitted if refit else trained).look_at(later).answer.logits
+    raw = torch.softmax(logits.double(), dim=1).numpy()
+    return (
+        "refitted" if refit else "the run",
+        f"{100 * np.mean(shares.argmax(1) == truth):.1f}",
+        *(f"{calibration_error(truth, one):.3f}" for one in (raw, shares)),
+        rule,
+        f"{100 * holds.mean():.1f}",
+        f"{answers['set_size'].mean():.2f}",
+        *(" · ".join(f"{100 * holds[one].mean():.1f}" for one in of) for of in (parts, kinds)),
     )
 
 
@@ -315,7 +324,8 @@ def misses(found: dict[str, list[dict]]) -> list[str]:
             np.array(one["rules"]["lac by NC"]["limit_fifths"])[parts_of_fifths(one)]
             for one in facts
         ]
-        errors = np.std(rows, axis=0, ddof=1)[first_fifths(facts)] / np.sqrt(len(facts))
+        spread = np.std(rows, axis=0, ddof=1) if len(rows) > 1 else np.zeros(5)
+        errors = spread[first_fifths(facts)] / np.sqrt(len(rows))
         for fifth, share, error, count in zip(
             fifth_names(facts), shares, errors, counts, strict=True
         ):

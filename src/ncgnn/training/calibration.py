@@ -31,7 +31,7 @@ import torch
 from scipy.optimize import minimize_scalar
 
 from ncgnn.metrics import KINDS
-from ncgnn.training.evaluation import calibration_error
+from ncgnn.training.evaluation import calibration_error, confidence_bins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -183,7 +183,7 @@ def reliability(
     """
     confidence = probabilities.max(axis=1)
     right = probabilities.argmax(axis=1) == labels
-    place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
+    place = confidence_bins(confidence, bins)
     return [
         {
             "confidence": float(confidence[place == number].mean()),
