@@ -62,6 +62,14 @@ def test_runs_without_calibration_say_so(trained):
     assert "calibration is none" in trust_tables(raw)[0].notes[0]
 
 
+def test_nodes_that_calibrate_prove_nothing(trained):
+    split = ncgnn.make_split(trained.graph, "stratified", 0, fractions=(0.7, 0.3, 0.0))
+    own = ncgnn.fit(trained.graph, "gcn", hidden=8, epochs=3, split=split).evaluate()
+    for table in trust_tables(own):
+        assert any("no test nodes" in note for note in table.notes)
+        assert table.head[0] == "validation nodes"
+
+
 def test_runs_of_earlier_versions_have_no_tables(result):
     assert trust_tables({key: value for key, value in result.items() if key != "sets"}) == []
 

@@ -71,7 +71,18 @@ def _calibration_table(result: Record) -> Table:
             f"{', '.join(kinds)}."
         )
     head = (f"{part} nodes", "as the model says", "with temperatures")
-    return Table("Probabilities, before calibration and after", head, tuple(rows), (text,))
+    notes = (text, *_about_own_nodes(result))
+    return Table("Probabilities, before calibration and after", head, tuple(rows), notes)
+
+
+def _about_own_nodes(result: Record) -> list[str]:
+    """A sentence where nothing is left to judge by but the nodes that calibrated."""
+    if result["evaluated"] == "test":
+        return []
+    return [
+        "Note: the split has no test nodes, so that these are the nodes that temperatures and "
+        "limits were chosen by; they prove nothing."
+    ]
 
 
 def _sets_table(result: Record, all_classes: bool) -> Table:
@@ -85,6 +96,7 @@ def _sets_table(result: Record, all_classes: bool) -> Table:
         "An empty set gets the most probable class; without that, all nodes would have "
         f"{', '.join(limits)}.",
     ]
+    notes += _about_own_nodes(result)
     for by, heading in DIVISIONS.items():
         records = [record for record in sets["parts"] if record["by"] == by]
         if by == "class" and not all_classes and len(records) > _MOST_CLASSES:
