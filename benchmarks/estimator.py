@@ -27,6 +27,7 @@ CLASSIFIERS = {
     "10 nearest neighbors": KNeighborsClassifier(10),
     "random forest": RandomForestClassifier(random_state=0),
     "NodeClassifier()": NodeClassifier(),
+    "its own probabilities": NodeClassifier(options={"calibration": "none"}),
 }
 
 

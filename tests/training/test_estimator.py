@@ -213,7 +213,8 @@ def test_rows_hear_from_their_nearest_rows_of_fit():
     """A new row's answer is that of the model on a graph that is built here by hand."""
     X, y = load_digits(return_X_y=True)
     old, new = X[:300], X[300:320]
-    classifier = small(neighbors=4, hidden=16).fit(old, y[:300])
+    raw = {"calibration": "none"}
+    classifier = small(neighbors=4, hidden=16, options=raw).fit(old, y[:300])
     search = NearestNeighbors(n_neighbors=4).fit(old)
     around = np.concatenate([search.kneighbors(return_distance=False), search.kneighbors(new)[1]])
     edges = np.stack([around.reshape(-1), np.repeat(np.arange(320), 4)])

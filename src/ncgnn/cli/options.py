@@ -121,6 +121,25 @@ UnknownEnds = Annotated[
         help="What to do with edges to ids that are no node. Default: as at the import.",
     ),
 ]
+Coverage = Annotated[
+    float | None,
+    typer.Option(
+        "--coverage",
+        metavar="SHARE",
+        help="Add a set of classes that holds the true one this often, like 0.9.",
+    ),
+]
+SetsBy = Annotated[
+    Literal["nc", "none"],
+    typer.Option(
+        "--sets-by",
+        help="What the sets' promise holds for: every group of similar NC, or all nodes together.",
+    ),
+]
+Sets = Annotated[
+    Literal["lac", "aps", "aps-random"],
+    typer.Option("--sets", help="The score of sets: lac for the smallest, or aps, aps-random."),
+]
 DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", help="Folder with npz files, searched before that of NCGNN_DATA."),

@@ -217,12 +217,16 @@ def evaluate(
             metavar="RUN", help="Compare with this run on the same test nodes, node by node."
         ),
     ] = None,
+    coverage: Annotated[
+        float,
+        typer.Option(metavar="SHARE", help="How often prediction sets should hold the class."),
+    ] = 0.9,
     device: opt.Device = None,
     data_dir: opt.DataDir = None,
     runs: opt.Runs = Path("runs"),
     json: opt.Json = False,
 ) -> None:
-    """Evaluate a finished run again from its weights: scores with intervals, per class and place.
+    """Evaluate a finished run again from its weights: scores per class and place, and sets.
 
     Intervals are 95 % ones over nodes: they say nothing of other seeds or splits, for which
     'ncgnn results --against' has a test.
@@ -231,13 +235,14 @@ def evaluate(
     other = None if against is None else _folder(against, runs)
     second = None if other is None else _load(other, data_dir, device, graph, refit=False)
     with show_status("evaluating"):
-        result = trained.evaluate(second)
+        result = trained.evaluate(second, coverage=coverage)
     if other is not None:
         result["against"] = {"run": other.name} | result["against"]
     if json:
         print_json(result)
     else:
         print_tables(*ncgnn.report.evaluation_tables(result, trained.config), wide=False)
+        print_tables(*ncgnn.report.trust_tables(result, all_classes=False), wide=False)
 
 
 @command
@@ -266,6 +271,15 @@ def predict(
     update_old: Annotated[
         bool, typer.Option("--update-old", help="Give old nodes new answers beside new neighbors.")
     ] = False,
+    coverage: opt.Coverage = None,
+    sets: opt.Sets = "lac",
+    sets_by: opt.SetsBy = "nc",
+    allow_empty: Annotated[
+        bool,
+        typer.Option(
+            "--allow-empty", help="Leave sets empty where no class is usual enough for the node."
+        ),
+    ] = False,
     refit: opt.UseRefitted = True,
     all_seeds: Annotated[
         bool,
@@ -285,8 +299,10 @@ def predict(
 
     A row per node: id, part, label, predicted class, probability, runner-up, NC, kind, group and
     whether its label was trained on. NC and kind are those among the labels of training nodes and
-    the predictions of all others.
+    the predictions of all others. With --coverage also a set of classes and its size.
     """
+    if coverage is not None:
+        ncgnn.training.check_coverage(coverage)
     folder = _folder(run, runs)
     ncgnn.training.RunFolder(folder).check()
     path = free_table(out or folder / "answers.csv", force)
@@ -303,6 +319,10 @@ def predict(
             probabilities=probabilities,
             update_old=update_old,
             others=others,
+            coverage=coverage,
+            sets=sets,
+            sets_by=sets_by,
+            allow_empty=allow_empty,
         )
     answers.write(path)
     if graph is None and (remark := _about_age(trained)) is not None:
@@ -311,6 +331,7 @@ def predict(
     refitted = wanted != "test" and all(one.refitted is not None for one in every)
     said = {"path": str(path), "run": str(folder), "refitted": refitted}
     said |= {"seeds": [one.config.training.seed for one in every], **answers.summary()}
+    said |= {} if coverage is None else {"coverage": coverage, "sets": sets, "sets_by": sets_by}
     said |= {} if nodes is None else _describe_extension(asked)
     if json:
         print_json(said)
@@ -446,6 +467,11 @@ def _summary_lines(said: dict[str, Any]) -> list[str]:
         lines[0] += f", mean probability {said['mean_probability']:.3f}"
         kinds = [f"{count:,} {kind}" for kind, count in said["kinds"].items() if count]
         lines.append(f"kinds: {', '.join(kinds) or 'none known'}")
+    if "mean_set_size" in said:
+        lines.append(
+            f"sets at {100 * said['coverage']:g} %: {said['mean_set_size']:.2f} classes on "
+            f"average, {said['single_class_sets']:.0%} hold one"
+        )
     if unseen := said.get("unseen"):
         counts = [f"{rows:,} in {column}" for column, rows in unseen.items()]
         lines.append(f"rows with values or words that training did not know: {', '.join(counts)}")

@@ -63,7 +63,7 @@ class Record:
 
     Attributes:
         config: All options that name the run, by section.
-        result: The content of ``result.json``, without scores per class, NC and degree.
+        result: The content of ``result.json`` but for its long parts.
         code: The first digits of the hash of this package's source that trained it, with ``+``
             between them if another version continued it; "" if unknown.
         graph: The first digits of the hash of the graph; "" if unknown.

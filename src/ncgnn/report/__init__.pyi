@@ -9,6 +9,7 @@ from . import run as run
 from . import scores as scores
 from . import style as style
 from . import tables as tables
+from . import trust as trust
 from .analysis import analysis_tables as analysis_tables
 from .analysis import distribution_figure as distribution_figure
 from .analysis import html_report as html_report
@@ -66,3 +67,5 @@ from .style import twin as twin
 from .tables import Cell as Cell
 from .tables import Marked as Marked
 from .tables import Table as Table
+from .trust import trust_figure as trust_figure
+from .trust import trust_tables as trust_tables

@@ -44,6 +44,7 @@ from ncgnn.report.style import (
     twin,
 )
 from ncgnn.report.tables import Table, render
+from ncgnn.report.trust import trust_figure, trust_tables
 from ncgnn.training import (
     CONFIG,
     ENVIRONMENT,
@@ -145,6 +146,7 @@ def run_page(run: RunFacts, pictures: Mapping[str, bytes]) -> str:
         small_groups=_about_small_groups(run),
         places=place_tables(result, _measure(run.config)),
         fewest=FEWEST_NODES,
+        trust=trust_tables(result),
         config=_config_table(run.config),
         environment=_environment_table(run),
         pictures={name: b64encode(png).decode() for name, png in pictures.items()},
@@ -315,6 +317,7 @@ def run_figures(config: Record, history: Sequence[Record], result: Record) -> di
         figures["interplay"] = interplay_figure(history, true, best, measure, metric)
     figures["groups"] = groups_figure(result)
     more = {"places": places_figure(result), "confusion": confusion_figure(result)}
+    more["trust"] = trust_figure(result) if "sets" in result else None
     return figures | {name: figure for name, figure in more.items() if figure is not None}
 
 

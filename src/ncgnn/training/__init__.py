@@ -4,6 +4,7 @@ from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers
 from ncgnn.training.attempt import NO_TIME, AutoWatcher, Row
 from ncgnn.training.auto import auto_run
+from ncgnn.training.calibration import Calibration, fit_temperature, reliability
 from ncgnn.training.candidates import (
     AUTO,
     AutoConfig,
@@ -78,6 +79,18 @@ from ncgnn.training.loading import (
     new_trainer,
 )
 from ncgnn.training.node_table import NodeTable, table_format
+from ncgnn.training.prediction_sets import (
+    COMPARED,
+    COVERAGE,
+    SetGroups,
+    SetRule,
+    SetScore,
+    check_coverage,
+    merge_small,
+    nc_edges,
+    nc_group,
+    with_best,
+)
 from ncgnn.training.refit import read_experts, refit_facts
 from ncgnn.training.run import (
     RunResult,
@@ -97,7 +110,9 @@ from ncgnn.training.trainer import State, Trainer, TrainingError, trainable_spli
 
 __all__ = [
     "AUTO",
+    "COMPARED",
     "CONFIG",
+    "COVERAGE",
     "DETAILS",
     "DONE",
     "ENVIRONMENT",
@@ -115,6 +130,7 @@ __all__ = [
     "AutoConfig",
     "AutoOptions",
     "AutoWatcher",
+    "Calibration",
     "Candidate",
     "ConfigFile",
     "DamagedFileError",
@@ -132,6 +148,9 @@ __all__ = [
     "RunFolder",
     "RunInUseError",
     "RunResult",
+    "SetGroups",
+    "SetRule",
+    "SetScore",
     "Spread",
     "Start",
     "State",
@@ -144,6 +163,7 @@ __all__ = [
     "about_small_groups",
     "auto_run",
     "bootstrap_difference",
+    "check_coverage",
     "check_options",
     "check_same_config",
     "check_same_graph",
@@ -161,6 +181,7 @@ __all__ = [
     "find_suspects",
     "finished_run",
     "fit",
+    "fit_temperature",
     "has_own_values",
     "has_preset",
     "list_candidates",
@@ -170,7 +191,10 @@ __all__ = [
     "make_auto",
     "make_config",
     "measure_name",
+    "merge_small",
     "naming_options",
+    "nc_edges",
+    "nc_group",
     "new_trainer",
     "point_latest",
     "preset",
@@ -180,6 +204,7 @@ __all__ = [
     "read_toml",
     "refit_facts",
     "refit_run",
+    "reliability",
     "run_folders",
     "score",
     "scores",
@@ -191,4 +216,5 @@ __all__ = [
     "to_toml",
     "train_run",
     "trainable_split",
+    "with_best",
 ]

@@ -30,6 +30,7 @@ class Facts:
         kinds: As :func:`ncgnn.node_kinds` gives them.
         groups: Of a separated model: a name or number each; None where there are no groups.
         seen: Whether the node's label was trained on.
+        sets: Whether each class is in the prediction set [n, classes]; None where none are wanted.
     """
 
     ids: NDArray[Any]
@@ -40,6 +41,7 @@ class Facts:
     kinds: NDArray[np.str_]
     groups: NDArray[Any] | None
     seen: NDArray[np.bool_]
+    sets: NDArray[np.bool_] | None = None
 
     @classmethod
     def choose(cls, first: NDArray[np.bool_], one: Facts, other: Facts) -> Facts:
@@ -56,9 +58,15 @@ class Facts:
 
     @classmethod
     def average(cls, first: Facts, *others: Facts) -> Facts:
-        """The mean probabilities of several models of the same nodes; all else is the first's."""
+        """The mean probabilities of several models of the same nodes; all else is the first's.
+
+        A class is in the set of a node if it is in the sets of at least half of the models.
+        """
         every = [first.probabilities, *(one.probabilities for one in others)]
-        return replace(first, probabilities=np.mean(every, axis=0))
+        shares = np.mean(every, axis=0)
+        votes = [one.sets for one in (first, *others) if one.sets is not None]
+        sets = np.mean(votes, axis=0) >= 0.5 if votes else None
+        return replace(first, probabilities=shares, sets=sets)
 
 
 class Answers(NodeTable):
@@ -68,7 +76,8 @@ class Answers(NodeTable):
     where they have some; ``probability``; ``runner_up`` and ``runner_up_probability``; ``nc`` and
     ``kind`` of the node's neighborhood, counted among the labels of training nodes and the
     predictions of all others; ``group``, only of separated models; ``seen``, whether the label was
-    trained on. What is unknown is null.
+    trained on; where a coverage is asked for, ``set``, the classes of the prediction set, the most
+    probable one first, and ``set_size``. What is unknown is null.
     """
 
     @classmethod
@@ -110,6 +119,9 @@ class Answers(NodeTable):
         if facts.groups is not None:
             columns["group"] = pa.array(facts.groups)
         columns["seen"] = pa.array(facts.seen)
+        if facts.sets is not None:
+            columns["set"] = _set_column(facts.sets, facts.probabilities, names)
+            columns["set_size"] = pa.array(facts.sets.sum(axis=1))
         for place in range(min(top, known)):
             columns[f"top_{place + 1}"] = names.of(best[:, place])
             columns[f"top_{place + 1}_probability"] = pa.array(shares[:, place])
@@ -120,14 +132,31 @@ class Answers(NodeTable):
         return cls.from_columns(columns, about)
 
     def summary(self) -> dict[str, Any]:
-        """How many answers there are, of which kinds, and how sure they are."""
+        """How many answers there are, of which kinds, how sure they are, and how large the sets."""
         kinds = self.table["kind"].to_pylist()
         shares = self["probability"]
-        return {
+        said: dict[str, Any] = {
             "answers": len(self),
             "mean_probability": float(shares.mean()) if len(shares) else None,
             "kinds": {kind: kinds.count(kind) for kind in KINDS},
         }
+        if "set_size" in self.table.column_names and len(self):
+            sizes = self["set_size"]
+            said["mean_set_size"] = float(sizes.mean())
+            said["single_class_sets"] = float(np.mean(sizes == 1))
+        return said
+
+
+def _set_column(
+    sets: NDArray[np.bool_], probabilities: NDArray[np.float64], names: ClassColumns
+) -> Any:
+    """A column of lists of classes, the most probable one first."""
+    import pyarrow as pa
+
+    order = np.argsort(-probabilities, axis=1, kind="stable")
+    classes = order[np.take_along_axis(sets, order, axis=1)]
+    ends = np.append(0, np.cumsum(sets.sum(axis=1)))
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), names.of(classes))
 
 
 def _best_classes(probabilities: NDArray[np.float64], count: int) -> NDArray[np.int64]:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 Tree = dict[str, Any]
 ClassShares = Literal["train", "val"]
+CalibrationKind = Literal["temperature", "none"]
 TableEdges = Literal["directed", "undirected"]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -129,6 +130,10 @@ class TrainingConfig(Options):
     """A running mean of the weights is validated, regroups nodes and is kept; this is the share
     that it keeps of itself per step in the long run, 0 = no mean. See
     :func:`ncgnn.training.trainer.average_weights`."""
+    calibration: Annotated[CalibrationKind, AddedLater] = "temperature"
+    """How answers become probabilities: with temperatures found on validation nodes, or ``none``,
+    as the model says them; see :mod:`ncgnn.training.calibration`. Classes and scores do not depend
+    on it."""
     start_from: Annotated[str | None, AddedLater] = None
     """The run whose weights are the first ones: ``latest``, a run's name or path, or the hash of
     its weights (``sha256:…``), which is what a run keeps; see :mod:`ncgnn.training.start`."""

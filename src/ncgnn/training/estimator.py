@@ -172,7 +172,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             nodes = torch.from_numpy(self.trained_.graph.find(_as_ids(X)))
             logits = self.trained_.outcome.logits
             chosen = logits.index_select(0, nodes.to(logits.device))
-            return torch.softmax(chosen.double(), dim=1).cpu().numpy()
+            kinds = self.trained_.outcome.kinds[nodes.numpy()]
+            return self.trained_.calibration.probabilities(chosen, kinds)
         return self._answer_rows(self._check(X, reset=False))
 
     def save(self, path: Path | str) -> Path:

@@ -57,6 +57,7 @@ SCORE_NAMES = {
 DETAILS = (
     *("classes", "confused_pairs", "most_confused"),
     *("accuracy_by_estimated_nc_decile", "accuracy_by_true_nc_decile", "accuracy_by_degree"),
+    *("calibration", "sets"),
 )
 #: NC above it is high where a model has no threshold on NC of its own.
 DEFAULT_THRESHOLD = 0.5
@@ -170,9 +171,14 @@ def calibration_error(
     right = probabilities.argmax(1) == true
     if not np.isfinite(confidence).all():
         return float("nan")
-    place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
+    place = confidence_bins(confidence, bins)
     gaps = np.bincount(place, weights=right.astype(float) - confidence, minlength=bins)
     return float(np.abs(gaps).sum() / len(true))
+
+
+def confidence_bins(confidence: NDArray[np.float64], bins: int) -> NDArray[np.int64]:
+    """The bin of equal width that each probability is in, its upper end included."""
+    return np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
 
 
 def evaluation(

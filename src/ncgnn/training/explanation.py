@@ -242,6 +242,7 @@ class _Trial:
         self.trained, self.inference, self.node = trained, inference, node
         self.graph, self.names = inference.graph, class_names(trained.graph)
         self.facts = inference.facts_of(np.array([node]))
+        self.temperature = float(trained.calibration.temperatures(self.facts.kinds)[0])
         self.view: View = inference.view(np.array([node]))
         self.place = int(self.view.wanted[0])
         self.predicted = int(self.facts.probabilities[0].argmax())
@@ -325,7 +326,7 @@ class _Trial:
     def _compute(self, inputs: GraphInputs) -> tuple[NDArray[np.float64], float]:
         """The probabilities of the node's classes, and the log-odds of the predicted one."""
         with torch.no_grad():
-            logits = self.view.logits(inputs, self.view.wanted)[0].double()
+            logits = self.view.logits(inputs, self.view.wanted)[0].double() / self.temperature
         return torch.softmax(logits, dim=0).cpu().numpy(), float(self._log_odds(logits))
 
     def _log_odds(self, logits: torch.Tensor) -> torch.Tensor:

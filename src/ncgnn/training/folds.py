@@ -121,4 +121,4 @@ def answer_fold(
     split = draw_validation(others, labels[others], VALIDATION, seed)
     visible = with_only(graph, labels)
     trained = fit(visible, model, split=split, seed=seed, device=device, **settings)
-    return trained.probabilities()[fold == number]
+    return trained.probabilities(calibrated=False)[fold == number]

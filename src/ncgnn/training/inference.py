@@ -143,7 +143,7 @@ class Inference:
             ids=self.graph.ids[wanted],
             part=part,
             labels=self.labels[wanted],
-            probabilities=torch.softmax(outcome.logits.double(), dim=1).cpu().numpy(),
+            probabilities=self.trained.calibration.probabilities(outcome.logits, outcome.kinds),
             confusion=outcome.confusion,
             kinds=outcome.kinds,
             groups=None if rule is None else _name_groups(self.group[wanted], rule),

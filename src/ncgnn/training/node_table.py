@@ -82,7 +82,7 @@ class NodeTable:
     def write(self, path: Path | str) -> Path:
         """Write a file that ends in .csv, .tsv, .parquet or .feather, whole or not at all.
 
-        Unknown values are empty in CSV and TSV.
+        Unknown values are empty in CSV and TSV, and values of a list are joined by " | ".
         """
         return write_table(self.table, path)
 
@@ -104,8 +104,21 @@ def write_table(table: Any, path: Path | str) -> Path:
             from pyarrow import csv
 
             options = csv.WriteOptions(delimiter="," if kind == "csv" else "\t")
-            csv.write_csv(table, stream, options)
+            csv.write_csv(_without_lists(table), stream, options)
     return path
+
+
+def _without_lists(table: Any) -> Any:
+    """The table with texts in place of lists."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_list(field.type):
+            texts = table.column(place).cast(pa.list_(pa.string()))
+            joined = compute.call_function("binary_join", [texts, " | "])
+            table = table.set_column(place, field.name, joined)
+    return table
 
 
 def table_format(path: Path) -> str:

@@ -251,6 +251,7 @@ def _refitted(
     changed: dict[str, Any] = {"model": model, "split": split, "grouping": grouping}
     result = replace(trained, **changed, seconds=seconds, refitted=None)
     result.__dict__["correction"] = _correction(trained)
+    result.__dict__["origin"] = trained
     return result
 
 

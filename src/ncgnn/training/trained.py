@@ -16,6 +16,7 @@ from ncgnn.graph import as_graph
 from ncgnn.nn import Grouper, Mixture, counting_phases
 from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers, Facts
+from ncgnn.training.calibration import calibrate, calibration_report
 from ncgnn.training.evaluation import SCORE_NAMES, compare_runs, evaluation
 from ncgnn.training.explanation import Explanation, explain, locate
 from ncgnn.training.folder import (
@@ -33,6 +34,13 @@ from ncgnn.training.folder import (
     write_tensors,
 )
 from ncgnn.training.inference import Inference, own_outcome
+from ncgnn.training.prediction_sets import (
+    COVERAGE,
+    SetRequest,
+    check_coverage,
+    find_rule,
+    sets_report,
+)
 from ncgnn.training.refit import refit, write_experts, write_refit
 from ncgnn.training.trainer import ShareCorrection, know_labels, predict
 
@@ -44,8 +52,10 @@ if TYPE_CHECKING:
     from ncgnn.data import Split
     from ncgnn.graph import Graph, GraphLike
     from ncgnn.nn import GraphInputs, Grouping, Model
+    from ncgnn.training.calibration import Calibration
     from ncgnn.training.config import RunConfig
     from ncgnn.training.inference import Only, Outcome
+    from ncgnn.training.prediction_sets import SetGroups, SetRule, SetScore
     from ncgnn.training.refit import Expert
     from ncgnn.training.start import Start
 
@@ -85,6 +95,8 @@ class TrainedModel:
     def __post_init__(self) -> None:
         # Whatever the inputs were made for, this model may read the labels of its own split.
         object.__setattr__(self, "inputs", know_labels(self.inputs, self.split))
+        if self.refitted is not None:
+            self.refitted.__dict__["origin"] = self
 
     def __repr__(self) -> str:
         if not len(self.split.val):
@@ -114,12 +126,15 @@ class TrainedModel:
         """The graph."""
         return self.inputs.graph
 
-    def evaluate(self, against: TrainedModel | None = None) -> dict[str, Any]:
+    def evaluate(
+        self, against: TrainedModel | None = None, *, coverage: float = COVERAGE
+    ) -> dict[str, Any]:
         """Scores with intervals, in all, per class and per group; never of refitted weights.
 
         Args:
             against: A model with the same test nodes. What this one is better in, with intervals of
                 paired resamples, is under ``"against"``; all else is as ``result.json`` holds it.
+            coverage: How often prediction sets should hold the class of their node.
 
         Raises:
             InputError: The model was trained on all labels, or the other has other test nodes.
@@ -129,16 +144,29 @@ class TrainedModel:
                 "a model that was trained on all labels has no nodes left to evaluate it; evaluate "
                 "the run that it was refitted from."
             )
-        result = evaluation(self.model, self.inputs, self.split, self.grouping, self.outcome)
+        check_coverage(coverage)
+        nodes = self.split.test if len(self.split.test) else self.split.val
+        result = {
+            **evaluation(self.model, self.inputs, self.split, self.grouping, self.outcome),
+            "calibration": calibration_report(self, nodes),
+            "sets": sets_report(self, nodes, coverage),
+        }
         return result if against is None else result | {"against": compare_runs(self, against)}
 
     def logits(self) -> torch.Tensor:
         """Logits of all nodes, without dropout, for the class shares of the configuration."""
         return predict(self.model, self.inputs, self.grouping, self.correction)
 
-    def probabilities(self) -> NDArray[np.float64]:
-        """Probability of every class for every node [n, classes]."""
-        return torch.softmax(self.logits().double(), dim=1).cpu().numpy()
+    def probabilities(self, *, calibrated: bool = True) -> NDArray[np.float64]:
+        """Probability of every class for every node [n, classes].
+
+        Args:
+            calibrated: Whether by the temperatures of :attr:`calibration`, or as the model says it.
+        """
+        logits = self.outcome.logits
+        if not calibrated:
+            return torch.softmax(logits.double(), dim=1).cpu().numpy()
+        return self.calibration.probabilities(logits, self.outcome.kinds)
 
     def predict(
         self,
@@ -150,6 +178,10 @@ class TrainedModel:
         update_old: bool = False,
         refit: bool = True,
         others: Sequence[TrainedModel] = (),
+        coverage: float | None = None,
+        sets: SetScore = "lac",
+        sets_by: SetGroups = "nc",
+        allow_empty: bool = False,
     ) -> Answers:
         """Answers for nodes of the training graph, or of another one with the same features.
 
@@ -172,6 +204,15 @@ class TrainedModel:
             others: Models of the same graph, such as those of other seeds, whose probabilities are
                 averaged with this one's for the same nodes that a refitted model answers for. NC,
                 kinds and groups stay those of this one.
+            coverage: With ``coverage=0.9``, a column ``set`` with classes that hold the true one
+                for nine of ten nodes, and its ``set_size``; see
+                :mod:`ncgnn.training.prediction_sets`. Nothing is promised for nodes whose label was
+                trained on. With ``others`` a class must be in half of the models' sets.
+            sets: The score: ``"lac"`` for small sets, ``"aps"`` or ``"aps-random"``.
+            sets_by: What the promise holds for: ``"nc"``, for every group of nodes with similar NC,
+                or ``"none"``, over all nodes together.
+            allow_empty: Whether a set may be empty, where no class is usual enough; otherwise it
+                then holds the most probable one.
         """
         if only == "new" and graph is None:
             raise InputError(
@@ -179,22 +220,32 @@ class TrainedModel:
                 "graph that graph.extend makes of them."
             )
         given = self.graph if graph is None else as_graph(graph, require_labels=False)
-        facts = self._facts(given, only, update_old, self.refitted if refit else None)
+        wanted = None
+        if coverage is not None:
+            wanted = SetRequest(coverage, sets, sets_by, allow_empty)
+        facts = self._facts(given, only, update_old, self.refitted if refit else None, wanted)
         if others and only != "test":
-            facts = self._average(facts, given, only, update_old, refit, others)
+            facts = self._average(facts, given, only, update_old, refit, others, wanted)
         names, said = self.graph.class_names, {"model": self.config.model.name}
         return Answers.of(facts, names, top=top, probabilities=probabilities, about=said)
 
     def _facts(
-        self, graph: Graph, only: Only, update_old: bool, refitted: TrainedModel | None
+        self,
+        graph: Graph,
+        only: Only,
+        update_old: bool,
+        refitted: TrainedModel | None,
+        wanted: SetRequest | None = None,
     ) -> Facts:
         """What answers say, from this model and, for nodes without a label, the refitted one."""
-        if refitted is None or only == "test":
-            return Inference(self, graph, update_old=update_old).facts(only)
-        facts = Inference(refitted, graph, update_old=update_old).facts(only)
         own = Inference(self, graph, update_old=update_old)
-        kept = own.keeps_label(only)
-        return Facts.choose(kept, own.facts(only), facts) if kept.any() else facts
+        if refitted is None or only == "test":
+            facts = own.facts(only)
+        else:
+            facts = Inference(refitted, graph, update_old=update_old).facts(only)
+            kept = own.keeps_label(only)
+            facts = Facts.choose(kept, own.facts(only), facts) if kept.any() else facts
+        return facts if wanted is None else wanted.apply(self, facts)
 
     def _average(
         self,
@@ -204,6 +255,7 @@ class TrainedModel:
         update_old: bool,
         refit: bool,
         others: Sequence[TrainedModel],
+        wanted: SetRequest | None,
     ) -> Facts:
         """The mean of what several models say of nodes without a label of training."""
         told: list[Facts] = []
@@ -211,9 +263,12 @@ class TrainedModel:
             if one.graph.class_names != self.graph.class_names:
                 raise InputError("others must be models of the same classes; got other ones.")
             refitted = one.refitted if refit else None
-            told.append(one._facts(graph, only, update_old, refitted))
+            told.append(one._facts(graph, only, update_old, refitted, wanted))
         kept = Inference(self, graph, update_old=update_old).keeps_label(only)
-        return Facts.choose(kept, facts, Facts.average(facts, *told))
+        average = Facts.average(facts, *told)
+        if wanted is not None:
+            average = wanted.complete(average)
+        return Facts.choose(kept, facts, average)
 
     def refit(self, on_epoch: Callable[[dict[str, Any]], None] | None = None) -> TrainedModel:
         """Train once more on all labels, as this training went, for nodes that have none.
@@ -313,6 +368,31 @@ class TrainedModel:
     def outcome(self) -> Outcome:
         """What the model makes of the nodes of its graph, computed once."""
         return own_outcome(self)
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """The temperatures of probabilities, found on validation nodes alone.
+
+        A refitted model has none left and uses those of the run that it was refitted from.
+        """
+        origin: TrainedModel | None = self.__dict__.get("origin")
+        return calibrate(self) if origin is None else origin.calibration
+
+    def set_rule(
+        self, coverage: float = COVERAGE, sets: SetScore = "lac", sets_by: SetGroups = "nc"
+    ) -> SetRule:
+        """Which classes are in the sets of :meth:`predict`, found on validation nodes alone.
+
+        A refitted model has none left and uses the rule of the run that it was refitted from.
+        """
+        origin: TrainedModel | None = self.__dict__.get("origin")
+        if origin is not None:
+            return origin.set_rule(coverage, sets, sets_by)
+        known: dict[Any, SetRule] = self.__dict__.setdefault("_set_rules", {})
+        asked = coverage, sets, sets_by
+        if asked not in known:
+            known[asked] = find_rule(self, *asked)
+        return known[asked]
 
     @cached_property
     def seen(self) -> NDArray[np.bool_]:

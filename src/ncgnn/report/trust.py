@@ -1,0 +1,199 @@
+"""How far answers can be relied on: calibration of probabilities, and coverage of sets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from ncgnn.metrics import KINDS, lowest_share
+from ncgnn.report.style import (
+    BLUE,
+    GRAY,
+    ORANGE,
+    PARTS,
+    STYLE,
+    VERMILION,
+    freeze_layout,
+    number,
+    show_percent,
+)
+from ncgnn.report.tables import Table
+from ncgnn.training import COMPARED, FEWEST_NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    Record = Mapping[str, Any]
+
+#: What people call the rules for sets.
+RULES = {"lac": "LAC", "lac_by_nc": "LAC by NC", "aps": "APS", "aps_by_nc": "APS by NC"}
+#: What nodes are divided by.
+DIVISIONS = {
+    "nc": "Fifths of NC",
+    "kind": "Kinds",
+    "degree": "Degrees",
+    "class": "Classes",
+}
+DPI = 150
+# Of more classes a terminal shows those whose sets hold them the least often.
+_MOST_CLASSES = 12
+
+
+def trust_tables(result: Record, *, all_classes: bool = True) -> list[Table]:
+    """Calibration and coverage of a run; none of a run that an earlier version has written.
+
+    Args:
+        result: What ``result.json`` holds.
+        all_classes: Whether every class has a row, or only those with the lowest coverage.
+    """
+    if "sets" not in result:
+        return []
+    return [_calibration_table(result), _sets_table(result, all_classes)]
+
+
+def _calibration_table(result: Record) -> Table:
+    found, part = result["calibration"], PARTS[result["evaluated"]]
+    rows: list[tuple[str, ...]] = []
+    for title, key in (("calibration error", "calibration_error"), ("cross-entropy", "loss")):
+        rows.append((title, *(number(found[when][key]) for when in ("before", "after"))))
+    counts, by_kind = found["validation_nodes_by_kind"], found["temperature_by_kind"]
+    kinds = [f"{k} {by_kind[k]:.2f} ({counts[k]:,})" for k in KINDS if k in by_kind]
+    text = "Probabilities are the model's own: calibration is none."
+    if kinds:
+        text = (
+            f"Temperature {found['temperature']:.2f}; by kind, with validation nodes: "
+            f"{', '.join(kinds)}."
+        )
+    head = (f"{part} nodes", "as the model says", "with temperatures")
+    notes = (text, *_about_own_nodes(result))
+    return Table("Probabilities, before calibration and after", head, tuple(rows), notes)
+
+
+def _about_own_nodes(result: Record) -> list[str]:
+    """A sentence where nothing is left to judge by but the nodes that calibrated."""
+    if result["evaluated"] == "test":
+        return []
+    return [
+        "Note: the split has no test nodes, so that these are the nodes that temperatures and "
+        "limits were chosen by; they prove nothing."
+    ]
+
+
+def _sets_table(result: Record, all_classes: bool) -> Table:
+    sets, part = result["sets"], PARTS[result["evaluated"]]
+    overall = sets["parts"][0]
+    rows: list[tuple[str, ...]] = [("all", f"{overall['nodes']:,}", *_cells(overall))]
+    limits = [f"{name} {100 * overall[key]['limit_coverage']:.1f}" for key, name in RULES.items()]
+    notes = [
+        "By NC: a limit of its own for each group of validation nodes with similar NC, of "
+        f"{', '.join(f'{count:,}' for count in sets['groups']['nodes'])} nodes.",
+        "An empty set gets the most probable class; without that, all nodes would have "
+        f"{', '.join(limits)}.",
+    ]
+    notes += _about_own_nodes(result)
+    for by, heading in DIVISIONS.items():
+        records = [record for record in sets["parts"] if record["by"] == by]
+        if by == "class" and not all_classes and len(records) > _MOST_CLASSES:
+            notes.append(
+                f"Of {len(records)} classes those whose sets by NC hold them the least often; "
+                "report.html and --json show all."
+            )
+            records = _lowest(records)
+        rows.append((heading,))
+        rows += [(one["part"], f"{one['nodes']:,}", *_cells(one)) for one in records]
+    if any("too few" in row for row in rows):
+        notes.append(f"Of fewer than {FEWEST_NODES} nodes nothing is shown.")
+    promised = f"{100 * sets['coverage']:g} %"
+    return Table(
+        f"Sets that should hold the class of {promised} of the nodes: how many do, and mean size",
+        (f"{part} nodes", "number", *RULES.values()),
+        tuple(rows),
+        tuple(notes),
+        compact=True,
+    )
+
+
+def _lowest(records: list[Record]) -> list[Record]:
+    """The classes with the lowest coverage, of those with nodes enough."""
+    shown = [record for record in records if record["nodes"] >= FEWEST_NODES]
+    return sorted(shown, key=lambda record: record["lac_by_nc"]["coverage"])[:_MOST_CLASSES]
+
+
+def _cells(record: Record) -> Iterator[str]:
+    for rule in COMPARED:
+        few = record["nodes"] < FEWEST_NODES
+        share, size = record[rule]["coverage"], record[rule]["size"]
+        yield "too few" if few else f"{100 * share:.1f} · {size:.2f}"
+
+
+def trust_figure(result: Record) -> Figure:
+    """The reliability curve before and after calibration, and coverage in every fifth of NC."""
+    with rc_context(STYLE):
+        figure = Figure(figsize=(9.5, 3.4), dpi=DPI, layout="constrained")
+        left, right = figure.subplots(1, 2, width_ratios=(1, 1.35))
+        _draw_reliability(left, result["calibration"])
+        _draw_coverage(right, result["sets"])
+        return freeze_layout(figure)
+
+
+def _draw_reliability(axis: Axes, found: Record) -> None:
+    axis.plot((0, 1), (0, 1), color=GRAY, linestyle="--", linewidth=1.2)
+    for when, color, marker in (("before", ORANGE, "s"), ("after", BLUE, "o")):
+        points = [one for one in found[when]["reliability"] if one["nodes"] >= FEWEST_NODES]
+        error = number(found[when]["calibration_error"])
+        axis.plot(
+            [one["confidence"] for one in points],
+            [one["accuracy"] for one in points],
+            color=color,
+            marker=marker,
+            markersize=4.5,
+            label=f"{when} calibration, error {error}",
+        )
+    axis.set_xlabel("probability of the answer")
+    axis.set_ylabel("right answers")
+    axis.set_xlim(0, 1.02)
+    axis.set_ylim(0, 1.02)
+    show_percent(axis.xaxis, axis.yaxis)
+    _legend_above(axis)
+
+
+def _draw_coverage(axis: Axes, sets: Record) -> None:
+    parts = [one for one in sets["parts"] if one["by"] == "nc" and one["nodes"] >= FEWEST_NODES]
+    axis.axhline(sets["coverage"], color=GRAY, linestyle="--", linewidth=1.2)
+    looks = (("lac", VERMILION, "s", "one limit"), ("lac_by_nc", BLUE, "o", "a limit by NC"))
+    for shift, (rule, color, marker, label) in zip((-0.1, 0.1), looks, strict=True):
+        places = np.arange(len(parts)) + shift
+        shares = np.array([one[rule]["coverage"] for one in parts])
+        sizes = [one[rule]["size"] for one in parts]
+        look: dict[str, Any] = {"color": color, "fmt": marker, "markersize": 5, "capsize": 2}
+        around = _interval(shares, np.array([one["nodes"] for one in parts]))
+        axis.errorbar(places, shares, yerr=around, label=f"LAC, {label}", **look)
+        align = "right" if shift < 0 else "left"
+        for place, share, size in zip(places + shift / 2, shares, sizes, strict=True):
+            axis.text(place, share, f"{size:.2f}", ha=align, va="center", fontsize=8)
+    names = [f"{one['part']}\n{one['nodes']:,} nodes" for one in parts]
+    axis.set_xticks(range(len(parts)), names, fontsize=8)
+    axis.set_xlim(-0.6, len(parts) - 0.4)
+    axis.set_xlabel("estimated NC; beside the points the mean size of the sets")
+    axis.set_ylabel("sets that hold the class")
+    show_percent(axis.yaxis)
+    _legend_above(axis)
+
+
+def _interval(shares: NDArray[np.float64], nodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """How far Wilson's 95 % intervals reach below and above shares of some nodes."""
+    low = lowest_share(shares * nodes, nodes)
+    high = 1 - lowest_share((1 - shares) * nodes, nodes)
+    return np.stack([shares - low, high - shares])
+
+
+def _legend_above(axis: Axes) -> None:
+    """A legend where no curve can be."""
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
+    axis.legend(frameon=False, fontsize=8, ncols=2, handlelength=1.7, **place)

@@ -1,0 +1,100 @@
+"""Tables and pictures of calibration and of prediction sets."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+import numpy as np
+import pytest
+
+import ncgnn
+from ncgnn.report import picture, trust_figure, trust_tables, write_run_report
+from ncgnn.training import RunFolder
+
+
+@pytest.fixture(scope="module")
+def trained():
+    graph = ncgnn.generate(900, 3600, classes=14, features=16, homophily=0.7, seed=5)
+    return ncgnn.fit(graph, "gcn", hidden=16, epochs=25, learning_rate=0.05)
+
+
+@pytest.fixture(scope="module")
+def result(trained):
+    return trained.evaluate()
+
+
+def test_tables_hold_what_was_counted(result, trained):
+    probabilities, sets = trust_tables(result)
+    found = result["calibration"]
+    errors = [f"{found[when]['calibration_error']:.3f}" for when in ("before", "after")]
+    assert probabilities.rows[0] == ("calibration error", *errors)
+    assert f"Temperature {found['temperature']:.2f}; by kind" in probabilities.notes[0]
+    overall = result["sets"]["parts"][0]
+    rules = ("lac", "lac_by_nc", "aps", "aps_by_nc")
+    cells = [f"{100 * overall[r]['coverage']:.1f} · {overall[r]['size']:.2f}" for r in rules]
+    assert sets.rows[0] == ("all", f"{len(trained.split.test)}", *cells)
+    assert "90 % of the nodes" in sets.title
+    headings = [row[0] for row in sets.rows if len(row) == 1]
+    assert headings == ["Fifths of NC", "Kinds", "Degrees", "Classes"]
+    assert len(sets.rows) == len(result["sets"]["parts"]) + len(headings)
+
+
+def test_a_terminal_shows_the_classes_with_the_lowest_coverage(result):
+    sets = trust_tables(result, all_classes=False)[1]
+    place = next(place for place, row in enumerate(sets.rows) if row == ("Classes",))
+    shown = [float(row[3].split()[0]) for row in sets.rows[place + 1 :]]
+    assert len(shown) == 12
+    assert shown == sorted(shown)
+    assert any("Of 14 classes" in note for note in sets.notes)
+
+
+def test_parts_of_few_nodes_show_nothing(result):
+    few = {**result["sets"]["parts"][0], "by": "kind", "part": "alone", "nodes": 3}
+    sets = {**result["sets"], "parts": [*result["sets"]["parts"], few]}
+    table = trust_tables({**result, "sets": sets})[1]
+    assert ("alone", "3", *["too few"] * 4) in table.rows
+
+
+def test_runs_without_calibration_say_so(trained):
+    graph = trained.graph
+    raw = ncgnn.fit(graph, "gcn", hidden=16, epochs=3, calibration="none").evaluate()
+    assert "calibration is none" in trust_tables(raw)[0].notes[0]
+
+
+def test_nodes_that_calibrate_prove_nothing(trained):
+    split = ncgnn.make_split(trained.graph, "stratified", 0, fractions=(0.7, 0.3, 0.0))
+    own = ncgnn.fit(trained.graph, "gcn", hidden=8, epochs=3, split=split).evaluate()
+    for table in trust_tables(own):
+        assert any("no test nodes" in note for note in table.notes)
+        assert table.head[0] == "validation nodes"
+
+
+def test_runs_of_earlier_versions_have_no_tables(result):
+    assert trust_tables({key: value for key, value in result.items() if key != "sets"}) == []
+
+
+def test_the_picture_shows_every_fifth_and_the_promise(result):
+    figure = trust_figure(result)
+    left, right = figure.axes
+    fifths = [one for one in result["sets"]["parts"] if one["by"] == "nc" and one["nodes"] >= 10]
+    assert len(right.get_xticks()) == len(fifths)
+    assert right.get_lines()[0].get_ydata()[0] == 0.9
+    shares = [one["lac_by_nc"]["coverage"] for one in fifths]
+    drawn = right.containers[1].lines[0].get_ydata()
+    np.testing.assert_allclose(drawn, shares)
+    curve = [one for one in result["calibration"]["after"]["reliability"] if one["nodes"] >= 10]
+    np.testing.assert_allclose(left.get_lines()[2].get_ydata(), [one["accuracy"] for one in curve])
+    assert picture(figure, "png") == picture(trust_figure(result), "png")
+
+
+def test_the_report_has_tables_and_picture(trained, tmp_path):
+    folder = RunFolder(trained.save(tmp_path / "run"))
+    paths = {path.name for path in write_run_report(folder)}
+    assert {"report.html", "trust.png", "trust.svg"} <= paths
+    page = (folder / "report.html").read_text()
+    assert "How far can answers be relied on?" in page
+    assert "Sets that should hold the class of 90 % of the nodes" in page
+    pictures = re.findall(r'base64,([^"]+)"', page)
+    drawn = (folder / "figures" / "trust.png").read_bytes()
+    assert drawn in [base64.b64decode(one) for one in pictures]
