@@ -4,7 +4,7 @@ python benchmarks/coverage.py --data FOLDER [--graphs cora,…] [--splits 10] [-
 
 For every graph some stratified splits; sets are calibrated on validation nodes and counted on test
 nodes, in fifths of the NC that the model estimates, equal values together. Runs are kept in --runs,
-and the command continues where it was interrupted. Nothing is chosen with labels of test nodes.
+and the command continues where it was interrupted. No temperature or limit sees test labels.
 With --new, a model of Debian's bookworm also gives sets to the packages that trixie adds.
 """
 
