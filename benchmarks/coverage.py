@@ -135,7 +135,7 @@ def measure(trained: ncgnn.training.TrainedModel, seed: int) -> dict:
     edges = nc_edges(like)
     fifth = nc_group(confusion[test], edges)
     each = [fifth == one for one in range(fifth.max() + 1)]
-    result = trained.evaluate(COVERAGE)
+    result = trained.evaluate(coverage=COVERAGE)
     errors = [result["calibration"][when]["calibration_error"] for when in ("before", "after")]
     facts = {
         "accuracy": result["scores"]["test"]["accuracy"],

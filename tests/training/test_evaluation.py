@@ -303,7 +303,7 @@ def two_models(graph):
 
 def test_two_models_are_compared_on_the_same_nodes(graph, two_models):
     first, second = two_models
-    found = first.evaluate(second)["against"]
+    found = first.evaluate(against=second)["against"]
     one, other = (model.evaluate()["scores"]["test"] for model in two_models)
     for name in ("accuracy", "macro_f1"):
         assert found[name] == pytest.approx(one[name] - other[name])
@@ -321,10 +321,10 @@ def test_two_models_are_compared_on_the_same_nodes(graph, two_models):
 def test_models_with_other_test_nodes_are_not_compared(graph, two_models):
     other = ncgnn.fit(graph, "mlp", hidden=8, epochs=2, seed=1)
     with pytest.raises(InputError, match=r"same test nodes; got one with .* the same seed\.$"):
-        two_models[0].evaluate(other)
+        two_models[0].evaluate(against=other)
     labels = np.roll(graph.labels, 1)
     split = two_models[0].split
     moved = custom_split(split.train, split.val, split.test, labels=labels)
     relabeled = ncgnn.fit(graph.with_labels(labels, 3), "mlp", split=moved, hidden=8, epochs=2)
     with pytest.raises(InputError, match="classes and labels of test nodes"):
-        two_models[0].evaluate(relabeled)
+        two_models[0].evaluate(against=relabeled)

@@ -331,7 +331,7 @@ def test_wrong_words_are_named(trained, wrong, words):
 
 
 def test_the_evaluation_counts_what_predict_gives(trained, graph):
-    report = trained.evaluate(0.8)["sets"]
+    report = trained.evaluate(coverage=0.8)["sets"]
     assert report["coverage"] == 0.8
     assert report["groups"]["nodes"] == list(trained.set_rule(0.8).nodes)
     answers = trained.predict(only="test", coverage=0.8)

@@ -235,7 +235,7 @@ def evaluate(
     other = None if against is None else _folder(against, runs)
     second = None if other is None else _load(other, data_dir, device, graph, refit=False)
     with show_status("evaluating"):
-        result = trained.evaluate(second, coverage=coverage)
+        result = trained.evaluate(against=second, coverage=coverage)
     if other is not None:
         result["against"] = {"run": other.name} | result["against"]
     if json:

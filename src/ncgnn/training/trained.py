@@ -127,7 +127,7 @@ class TrainedModel:
         return self.inputs.graph
 
     def evaluate(
-        self, against: TrainedModel | None = None, *, coverage: float = COVERAGE
+        self, *, against: TrainedModel | None = None, coverage: float = COVERAGE
     ) -> dict[str, Any]:
         """Scores with intervals, in all, per class and per group; never of refitted weights.
 
