@@ -40,7 +40,8 @@ STEPWISE = ("mlp", "tuned-sage", "sage", "tuned-gcn", "gcn", "ncgcn", "ncsage")
 #: Learning rate and weight decay: for the features that papers use, and for people's own tables.
 RATES = ((0.01, 5e-4), (0.01, 0.0), (0.03, 1e-4))
 TABLE_RATES = ((0.01, 0.0), (0.003, 0.0), (0.01, 5e-4))
-#: How long a candidate is trained at most, and how long without a new best validation score.
+#: How long a candidate is trained at most, and how long without a new best validation score; on
+#: people's own tables, their preset says so.
 EPOCHS, PATIENCE = 300, 40
 _SHORT = {"learning_rate": "rate", "weight_decay": "decay"}
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -252,10 +253,14 @@ def _candidate(
     if name not in model_names():
         raise UnknownNameError("model", name, model_names())
     known = model_class(name).Options.model_fields
-    own = tables_preset(name, directed=graph.has_direction)["model"] | options
+    usual = tables_preset(name, directed=graph.has_direction)
+    limits = {"epochs": EPOCHS, "patience": PATIENCE}
+    if graph.source is not None:
+        limits = {option: usual["training"][option] for option in limits}
+    own = usual["model"] | options
     own |= {option: value for option, value in wanted.model.items() if option in known}
     base = wanted.base.training.model_dump(mode="json")
-    training = base | {"epochs": EPOCHS, "patience": PATIENCE} | rates | dict(wanted.training)
+    training = base | limits | rates | dict(wanted.training)
     tree = {
         "data": wanted.base.data.model_dump(mode="json"),
         "model": {"name": name, **own},
