@@ -44,8 +44,9 @@ def check_model(
     are empty, and for given nodes their rows alone, in order; repeat them exactly for the same key;
     rename them when nodes are renamed; let gradients reach all of its parameters; survive a round
     trip of its ``state_dict``; work without gradients; and keep nothing of earlier groups or
-    graphs. A model with weights for the nodes or edges of its graph, which shows in their shapes,
-    is asked nothing about other graphs or another order of nodes.
+    graphs. A model that is fitted at once is fitted first, and gradients are asked only of models
+    with parameters. A model with weights for the nodes or edges of its graph, which shows in their
+    shapes, is asked nothing about other graphs or another order of nodes.
 
     Args:
         model: The name of a model, a subclass of :class:`ncgnn.nn.Model`, or a function from inputs
@@ -133,7 +134,13 @@ class _ModelSuite:
     def model(self, inputs: GraphInputs | None = None, more: int = 0) -> Any:
         """A new model, in the precision of its inputs."""
         inputs = self.inputs if inputs is None else inputs
-        return _make(self.where, lambda: self._build(inputs), self.seed + more, inputs.dtype)
+        model = _make(self.where, lambda: self._build(inputs), self.seed + more, inputs.dtype)
+        if getattr(model, "fits_at_once", False):
+            train = torch.nonzero(inputs.known >= 0).flatten()
+            labels = inputs.known[train]
+            fit = lambda: model.begin_phase(0, inputs, train, labels)  # noqa: E731
+            _attempt(self.where, "fitting the model", fit)
+        return model
 
     def logits(
         self,
@@ -217,13 +224,17 @@ class _ModelSuite:
         model, case = self.model(), self.case
         generator = torch.Generator().manual_seed(self.seed)
         order = torch.randperm(self.inputs.num_nodes, generator=generator)
-        moved = _Case(order.argsort()[case.edges], case.x[order], case.group[order])
+        moved = _Case(
+            order.argsort()[case.edges], case.x[order], case.group[order], case.known[order]
+        )
         expected = self.logits(model, self.group)[order]
         found = self.logits(model, moved.group, inputs=moved.inputs())
         self.require(_close(found, expected), "logits depend on the order of the nodes.")
 
     def _check_gradients(self) -> None:
         model = self.model()
+        if not any(parameter.requires_grad for parameter in model.parameters()):
+            return
         cases = [(self.group, "")]
         for alone in range(self.groups):
             when = f" with all nodes in group {alone} of {self.groups}"
@@ -314,18 +325,19 @@ def _check_removed_messages(suite: _ModelSuite) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Case:
-    """A graph with features [n, d] in float64 and a group per node."""
+    """A graph with features [n, d] in float64, and a group and perhaps a known label per node."""
 
     edges: torch.Tensor
     x: torch.Tensor
     group: torch.Tensor
+    known: torch.Tensor
 
     def inputs(self, dtype: torch.dtype = torch.float64) -> GraphInputs:
         """The graph as models take it."""
         graph = Graph.from_edge_index(
             self.edges, features=self.x.numpy(), num_classes=_NUM_CLASSES, require_labels=False
         )
-        return GraphInputs(graph, dtype=dtype)
+        return GraphInputs(graph, dtype=dtype).knowing(self.known)
 
 
 def _random_case(seed: int, groups: int = 2, nodes: int = 14) -> _Case:
@@ -336,7 +348,8 @@ def _random_case(seed: int, groups: int = 2, nodes: int = 14) -> _Case:
     present.fill_diagonal_(False)
     x = torch.randn(nodes, _NUM_FEATURES, generator=generator, dtype=torch.float64)
     group = torch.randperm(nodes, generator=generator) % groups
-    return _Case(torch.nonzero(present).t(), x, group)
+    known = torch.randperm(nodes, generator=generator) % (_NUM_CLASSES + 1) - 1
+    return _Case(torch.nonzero(present).t(), x, group, known)
 
 
 def _chains_case(seed: int, copies: int = 4) -> _Case:
@@ -348,7 +361,8 @@ def _chains_case(seed: int, copies: int = 4) -> _Case:
     a = 3 * torch.arange(copies)
     edges = torch.cat([torch.stack([a, a + 1]), torch.stack([a + 1, a + 2])], dim=1)
     x = torch.randn(3 * copies, _NUM_FEATURES, generator=generator, dtype=torch.float64)
-    return _Case(edges, x, torch.tensor([1, 1, 0]).repeat(copies))
+    known = torch.arange(3 * copies) % _NUM_CLASSES
+    return _Case(edges, x, torch.tensor([1, 1, 0]).repeat(copies), known)
 
 
 def _make(where: str, build: Callable[[], Any], seed: int, dtype: torch.dtype) -> Any:

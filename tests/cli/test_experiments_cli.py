@@ -168,6 +168,8 @@ def test_the_home_folder_is_understood_in_every_option(runs, tmp_path, monkeypat
         (["reproduce", "table1,duplication"], "one table or figure at a time"),
         (["reproduce", "--models", "gcn"], "name a table or figure: table1"),
         (["reproduce", "observation", "--stored", "kept.jsonl"], "leave --stored out"),
+        (["reproduce", "clarified", "--stored", "kept.jsonl"], "leave --stored out"),
+        (["reproduce", "stability", "--hours", "1"], "--hours is for plans"),
         (["reproduce", "table1", "digits", "--models", "gnc"], "gcn"),
         (["results", "--runs", "nowhere"], "nowhere"),
         (["sweep", "nosuch", "--models", "gcn,mlp", "--seeds", "3"], "nosuch"),

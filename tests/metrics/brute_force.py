@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from fractions import Fraction
+
+import numpy as np
 
 NAN = float("nan")
 
@@ -237,3 +240,81 @@ def kinds(num_nodes, edges, labels, predicted=None):
         else:
             found.append("clear" if most == [own] else "contrary")
     return found
+
+
+def two_hop_similarity(num_nodes, edges, labels, empty=NAN):
+    """Share of walks of two steps that do not return and end at the label they began with."""
+    neighbors = sources(num_nodes, edges)
+    values = []
+    for node in range(num_nodes):
+        ends = [labels[far] for near in neighbors[node] for far in neighbors[near] if far != node]
+        ends = [label for label in ends if label >= 0]
+        if labels[node] < 0:
+            values.append(NAN)
+        else:
+            values.append(ends.count(labels[node]) / len(ends) if ends else empty)
+    return values
+
+
+def aggregation_similarity(num_nodes, edges, labels, num_classes):
+    """Share of labeled nodes nearer to their class, with all pairs of nodes and exact fractions."""
+    known = [node for node in range(num_nodes) if labels[node] >= 0]
+    if len({labels[node] for node in known}) < 2:
+        return NAN
+    around = counts(num_nodes, edges, labels, 1, closed=True)
+    rows = {
+        v: [Fraction(around[v][c], around[v].total()) for c in range(num_classes)] for v in known
+    }
+    nearer = 0
+    for v in known:
+        alike, unlike = [], []
+        for u in known:
+            product = sum(a * b for a, b in zip(rows[v], rows[u], strict=True))
+            (alike if labels[u] == labels[v] else unlike).append(product)
+        nearer += sum(alike) / len(alike) >= sum(unlike) / len(unlike)
+    return nearer / len(known)
+
+
+def density_aware_homophily(edges, labels, num_classes):
+    """From the densities of all pairs of classes."""
+    nodes = Counter(label for label in labels if label >= 0)
+    if len(nodes) < 2:
+        return NAN
+    table = class_pairs(edges, labels, num_classes)
+    excess = []
+    for k in nodes:
+        between = [max(table[k][m], table[m][k]) / (nodes[k] * nodes[m]) for m in nodes if m != k]
+        excess.append(table[k][k] / nodes[k] ** 2 - max(between))
+    return (1 + min(excess)) / 2
+
+
+def local_assortativity(num_nodes, edges, labels, alpha, empty=NAN):
+    """The published e(g, h) of every node, with the whole matrix of walks that start again."""
+    neighbors = sources(num_nodes, edges)
+    step = np.zeros((num_nodes, num_nodes))
+    for node, near in enumerate(neighbors):
+        step[node, sorted(near)] = 1 / max(len(near), 1)
+    kept = labeled_edges(edges, labels)
+    if alpha is None:  # the mean over α, by Gauss and Legendre
+        points, shares = np.polynomial.legendre.leggauss(80)
+        alphas = [((1 + point) / 2, share / 2) for point, share in zip(points, shares, strict=True)]
+    else:
+        alphas = [(alpha, 1.0)]
+    eye = np.eye(num_nodes)
+    walks = sum(share * (1 - a) * np.linalg.inv(eye - a * step) for a, share in alphas)
+    chance = math.fsum(
+        sum(labels[u] == c for u, _ in kept) * sum(labels[v] == c for _, v in kept)
+        for c in set(labels)
+    ) / (len(kept) ** 2 or 1)
+    values = []
+    for node in range(num_nodes):
+        seen = [(walks[node, v] / len(neighbors[v]), labels[u] == labels[v]) for u, v in kept]
+        total = math.fsum(weight for weight, _ in seen)
+        if chance == 1:
+            values.append(NAN)
+        elif total < 1e-12:
+            values.append(empty)
+        else:
+            share = math.fsum(weight for weight, alike in seen if alike) / total
+            values.append((share - chance) / (1 - chance))
+    return values

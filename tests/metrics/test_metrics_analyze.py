@@ -223,3 +223,39 @@ def test_transforms_can_be_composed():
     changed = Compose([ToUndirected(), ncgnn.AddNeighborhoodConfusion()])(pyg(case))
     expected = metrics.neighborhood_confusion(case.undirected().graph())
     np.testing.assert_allclose(changed.nc.numpy(), expected, rtol=1e-6)
+
+
+@given(case=cases())
+@settings(deadline=None, max_examples=15)
+def test_related_metrics_are_added_on_request(case):
+    graph = case.graph()
+    plain, found = metrics.analyze(graph), metrics.analyze(graph, related=True)
+    added = {
+        "two_hop_similarity": metrics.mean(metrics.two_hop_similarity(graph)),
+        "local_assortativity": metrics.mean(metrics.local_assortativity(graph)),
+        "aggregation_similarity": metrics.aggregation_similarity(graph),
+        "density_aware_homophily": metrics.density_aware_homophily(graph),
+    }
+    assert found.means == pytest.approx(plain.means | added, nan_ok=True)
+    assert set(found.per_node) - set(plain.per_node) == {
+        "two_hop_similarity",
+        "local_assortativity",
+    }
+
+
+def rules_of(nodes, edges=(), features=None, classes=2):
+    labels = [n % classes for n in range(nodes)]
+    graph = Case(nodes, list(edges), labels, classes).graph(features=features)
+    return metrics.analyze(graph).broken_rules()
+
+
+def test_the_papers_rules_for_datasets():
+    ring = [(n, (n + 1) % 201) for n in range(201)]
+    assert rules_of(201, ring) == []
+    assert rules_of(200, ring[:199]) == ["200 nodes, where more than 200 are asked for"]
+    # A third of the nodes have no neighbor, 66 of 67 of them are copies of one of their label.
+    few, twins = rules_of(120, [(n, (n + 1) % 40) for n in range(40)])
+    assert few.startswith("120 nodes")
+    assert twins == "65% copies by neighbors, above 30%"
+    same = rules_of(201, ring, features=np.ones((201, 2)))
+    assert same == ["99% copies by features, above 30%"]

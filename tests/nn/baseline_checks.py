@@ -18,6 +18,14 @@ def make(build, alpha=0.3):
     return model
 
 
+def make_fitted(build, inputs, alpha=0.3):
+    """The same, fitted to the known labels if it is a model that is fitted at once."""
+    model = make(build, alpha)
+    if model.fits_at_once:
+        model.begin_phase(0, inputs, inputs.everyone, inputs.known)
+    return model
+
+
 def saved_sizes(forward):
     """Numbers of entries of the tensors that a forward pass saves for its gradients."""
     sizes = []

@@ -45,7 +45,8 @@ class Drawn:
         )
 
     def inputs(self, dtype=torch.float64, **options):
-        return GraphInputs(self.graph(), dtype=dtype, **options)
+        known = torch.from_numpy(self.labels)
+        return GraphInputs(self.graph(), dtype=dtype, **options).knowing(known)
 
     def permuted(self, order):
         return Drawn(self.A[order][:, order], self.X[order], self.labels[order.numpy()])

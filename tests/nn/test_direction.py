@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from baseline_checks import make
+from baseline_checks import make, make_fitted
 from drawn_graphs import CLASSES, drawn_graph
 from torch_geometric.nn import DirGNNConv, GATConv, GCNConv, SAGEConv
 
@@ -18,7 +18,15 @@ from ncgnn.nn.baselines.tuned import TunedGAT, TunedGCN, TunedSAGE
 from ncgnn.sparse import ConstantSparse, directed_normalize
 from ncgnn.training import make_config
 
-DIRECTED = [name for name in model_names() if "direction" in model_class(name).Options.model_fields]
+DIRECTED = [
+    name
+    for name in model_names()
+    if {"direction", "hidden"} <= model_class(name).Options.model_fields.keys()
+]
+#: Those that look at edges; WRGAT makes edges of its own.
+WITH_EDGES = [
+    name for name in model_names() if model_class(name).edges != "none" and name != "wrgat"
+]
 HIDDEN = 8
 
 
@@ -276,14 +284,15 @@ def test_a_graph_without_direction_is_refused_in_training_alone(name):
         ncgnn.fit(graph, name, hidden=HIDDEN, direction="separate", epochs=1)
 
 
-@pytest.mark.parametrize("name", [name for name in model_names() if name not in ("mlp", "wrgat")])
+@pytest.mark.parametrize("name", WITH_EDGES)
 def test_weights_of_edges_count_or_a_warning_says_that_they_do_not(name):
     drawn = drawn_graph(2, weighted=True, density=0.3, nodes=30)
     plain = type(drawn)((drawn.A > 0).double(), drawn.X, drawn.labels)
     inputs, without = drawn.inputs(), plain.inputs()
     kind = model_class(name)
-    options = {"hidden": HIDDEN} if "hidden" in kind.Options.model_fields else {}
-    model = make(lambda: kind.for_inputs(inputs, **options))
+    options = {"hidden": HIDDEN, "smallest_leaf": 1}
+    options = {key: value for key, value in options.items() if key in kind.Options.model_fields}
+    model = make_fitted(lambda: kind.for_inputs(inputs, **options), inputs)
     same = torch.equal(model(inputs), model(without))
     assert same == (not kind.uses_weights)
     assert model.uses_weights == kind.uses_weights

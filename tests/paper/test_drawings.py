@@ -15,6 +15,7 @@ from ncgnn.paper.figures.interplay import Curve, InterplayPanel
 from ncgnn.paper.figures.observation import ObservationPanel, Tenth
 from ncgnn.paper.figures.parts import ModelPanels, Panels
 from ncgnn.paper.figures.sensitivity import HopCurve, Point, SensitivityPanel
+from ncgnn.paper.figures.stability import LEVELS, METRICS, Change, StabilityPanel
 from ncgnn.paper.running_time import ModelTime, TimePanel
 from ncgnn.report import LOOKS, picture
 from ncgnn.training import Spread
@@ -95,6 +96,13 @@ def test_one_run_has_no_density_of_alpha():
     assert draw("alpha", alpha()).axes[0].collections  # two runs have one
 
 
+def stability() -> Panels[Any]:
+    small = Change(9.0, {"nc": 0.1, "nh_open": 0.2, "nh_closed": 0.05}, dict.fromkeys(METRICS))
+    nobody = Change(0.0, dict.fromkeys(METRICS), dict.fromkeys(METRICS))
+    groups = {"all": small, "flipped": small, "neighbors": small, "many": nobody}
+    return Panels((StabilityPanel("small", 9, dict.fromkeys(LEVELS, groups)),))
+
+
 SEVERAL = " ± std"
 CASES: dict[str, Any] = {
     "alpha": alpha,
@@ -105,6 +113,7 @@ CASES: dict[str, Any] = {
     "interplay": interplay,
     "observation": observation,
     "sensitivity": sensitivity,
+    "stability": stability,
     "time": time,
 }
 
@@ -221,6 +230,20 @@ def test_distributions_have_hatches_and_means() -> None:
     assert [line.get_xdata()[0] for line in second.lines] == [0.75]
     assert "k = 2" in first._left_title.get_text()
     assert "–" in second._left_title.get_text()
+
+
+def test_stability_shows_the_ratio_of_changes() -> None:
+    figure: Any = draw("stability", stability())
+    assert len(figure.axes) == 4
+    first, *_, last = figure.axes
+    drawn = {
+        line.get_label(): line.get_xdata().tolist()
+        for line in first.lines
+        if line.get_marker() != "None"
+    }
+    assert drawn == {"over NH, Eq. (1)": [0.5], "over NH, closed": [2.0]}
+    assert [line.get_xdata() for line in last.lines] == [[1, 1]]  # nobody has so many neighbors
+    assert [label.get_text() for label in first.get_yticklabels()] == ["small"]
 
 
 def test_observation_shows_accuracy_over_shares_of_high_nc() -> None:

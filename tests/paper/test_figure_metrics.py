@@ -33,7 +33,7 @@ def observed(dataset, folder):
 
 
 def test_every_target_says_what_it_is():
-    assert len(TARGETS) == 9
+    assert len(TARGETS) == 10
     for name, target in TARGETS.items():
         assert (target.name, target.kind) == (name, "figure")
         assert target.title
@@ -45,7 +45,7 @@ def test_cells_of_the_paper_are_distinct_and_have_one_split_family(name):
     cells = target.cells(Request(target.datasets, target.models, seeds=(0, 1), split="paper"))
     assert len({cell.name for cell in cells}) == len(cells)
     assert {cell.data.split for cell in cells} <= {"paper"}
-    assert bool(cells) == (name not in ("distributions", "entropy"))
+    assert bool(cells) == (name not in ("distributions", "entropy", "stability"))
 
 
 def test_distributions_against_the_definitions(dataset):
@@ -105,6 +105,36 @@ def test_observation_against_the_definitions(observed):
         assert found.accuracy.mean == pytest.approx(right.mean())
         assert found.high_share == pytest.approx((shares[some, place] / counts[some, place]).mean())
     assert any(0 < (t.high_share or 0) < 1 for t in panel.tenths)
+
+
+def test_deciles_are_those_of_validation_nodes(observed):
+    request, runs = observed
+    made = make("observation", request, runs)
+    (panel,) = made.data.panels
+    _, labels = small_edges()
+    homophily = true_homophily(closed=False)
+    counts, right = np.zeros((2, 10)), np.zeros((2, 10))
+    for row, run in enumerate(runs.values()):
+        split = Split.load(run.folder / "split.json")
+        among = sorted(homophily[v] for v in split.val if homophily[v] is not None)
+        predicted = load_run(run.folder).probabilities().argmax(1)
+        for node in split.test:
+            if homophily[node] is not None:
+                # A value between two of them is interpolated, so this is asked of numpy.
+                edges = [np.quantile(among, tenth / 10) for tenth in range(1, 10)]
+                place = sum(homophily[node] > edge for edge in edges)
+                counts[row, place] += 1
+                right[row, place] += predicted[node] == labels[node]
+    assert [group.nodes for group in panel.deciles] == counts.mean(0).tolist()
+    first = right[:, 0] / counts[:, 0]
+    assert panel.deciles[0].accuracy.mean == pytest.approx(first.mean())
+    tenths, deciles = made.tables()
+    assert [table.title.split(", ")[-1] for table in (tenths, deciles)] == [
+        "tenths of NH",
+        "deciles of NH",
+    ]
+    assert len(deciles.rows) == np.count_nonzero(counts.sum(0))
+    assert "Rank correlation" in tenths.notes[1]
 
 
 def test_observation_takes_the_papers_width_unless_told(dataset):

@@ -449,3 +449,60 @@ def test_a_model_without_a_search_is_judged_by_validation(store, monkeypatch):
 )
 def test_another_search_is_another_choice(change):
     assert replace(CASE, **change).search_key("nctuned-gcn") != CASE.search_key("nctuned-gcn")
+
+
+def test_large_graphs_keep_presets_of_heavy_models(store):
+    assert len(competitors.HEAVY) == 12
+    for row in competitors.HEAVY:
+        assert PAPER.search(row, "computers") == []
+        (config,) = PAPER.final(row, "computers", store)
+        own = make_config(dataset="computers", model=row, split="paper", seed=0)
+        assert config.name == own.name
+    assert PAPER.search("gcn", "computers")
+    assert set(PAPER.rows("computers")) == {*competitors.BASIC, *competitors.HEAVY}
+    ours = {*competitors.OURS, *competitors.CONTROLS}
+    assert set(STRATIFIED.rows("computers")) == {*competitors.BASIC, *ours}
+
+
+def test_photo_and_pubmed_have_three_seeds_on_the_papers_splits_alone(store):
+    assert [c.training.seed for c in PAPER.final("hog", "photo", store)] == [0, 1, 2]
+    assert len(STRATIFIED._runs("gcn", "photo", 0, range(1))) == 1
+    assert STRATIFIED.more_seeds == {}
+
+
+def timed(row, graph, seconds):
+    config = make_config(dataset=graph, model=row, split="paper", seed=9)
+    return replace(record(config), seconds=seconds)
+
+
+def test_the_cheapest_run_comes_first_and_an_unknown_one_last(store):
+    kept = store.add("competitors", [timed("hog", "photo", 100.0), timed("hog", "actor", 1.0)])
+    sizes = {"photo": 7650 + 119081, "computers": 13752 + 245861}
+    expected = 100 * sizes["computers"] / sizes["photo"]
+    assert PAPER.expected_seconds("hog", "computers", kept) == pytest.approx(expected)
+    assert PAPER.expected_seconds("wrgat", "computers", kept) == float("inf")
+    kept = store.add("competitors", [timed("cpgnn", "photo", 3.0), timed("gbksage", "photo", 5.0)])
+    seen = []
+    kept.run = lambda configs: seen.extend((c.model.name, len(configs)) for c in configs) or []
+    kept.deadline = float("inf")
+    PAPER.train(kept, ["computers"])
+    finals = [name for name, together in seen if together == 1]
+    assert finals[:3] == ["cpgnn", "gbksage", "hog"]
+    assert set(finals[3:12]) == set(competitors.HEAVY) - {"cpgnn", "gbksage", "hog"}
+
+
+def test_nothing_begins_after_the_deadline_and_what_is_done_is_kept(store):
+    configs = PAPER.final("hog", "photo", store)
+    begun = []
+
+    def run(batch):
+        begun.extend(config.training.seed for config in batch)
+        store.deadline = 0.0  # long ago, once the first run is finished
+        return []
+
+    store.run, store.deadline = run, float("inf")
+    store.train(configs, "competitors")
+    assert begun == [0]
+    assert store.is_late
+    store.deadline = None
+    assert not store.is_late

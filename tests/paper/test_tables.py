@@ -5,10 +5,12 @@ import json
 import statistics
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from ncgnn.errors import DataNotFoundError, InputError, UnknownNameError
 from ncgnn.experiments import as_records, finished_runs
+from ncgnn.graph import Graph
 from ncgnn.nn import model_names
 from ncgnn.paper import (
     Row,
@@ -138,6 +140,44 @@ def test_other_seeds_are_other_splits_and_not_ranked(made):
     assert with_means(made[3].data, a=0.9).leaders("digits") == ({"a"}, set())
 
 
+def test_a_pair_of_joined_nodes_is_one_edge_whatever_its_direction():
+    edges = [(0, 1), (1, 0), (1, 2), (2, 2), (3, 1)]
+    directed = Graph.from_edge_index(np.array(edges).T, labels=[0, 1, 0, 1])
+    assert directed.is_directed
+    assert accuracy._count_pairs(directed) == 3
+    both = [*edges, *((v, u) for u, v in edges)]
+    undirected = Graph.from_edge_index(np.array(both).T, labels=[0, 1, 0, 1])
+    assert not undirected.is_directed
+    assert accuracy._count_pairs(undirected) == 3
+
+
+def test_gains_are_relative_and_over_common_seeds(made):
+    table = made[3].data
+    one, other = table.entries["ncgcn", "digits"], table.entries["gcn", "digits"]
+    entries = {
+        ("ncgcn", "digits"): replace(one, by_seed={0: 0.66, 1: 0.55, 2: 0.9}),
+        ("gcn", "digits"): replace(other, by_seed={0: 0.6, 1: 0.5}),
+    }
+    gains = accuracy.gain_table(replace(table, entries=entries))
+    assert gains.rows == (("NCGCN over GCN", "+10.00", "+10.00 (1)"),)
+    assert accuracy.gain_table(replace(table, entries={})) is None
+    assert accuracy.gain_table(replace(table, entries=entries, table="classic")) is None
+
+
+def test_the_papers_mean_gains_come_from_its_table(made):
+    """It prints 8.04 and 4.54, from numbers with more digits, and counts OOM as no gain."""
+    table = made[3].data
+    one, models = table.entries["gcn", "digits"], ("gcn", "ncgcn", "sage", "ncsage")
+    entries = {(name, dataset): one for name in models for dataset in DATASETS}
+    gains = accuracy.gain_table(replace(table, datasets=DATASETS, entries=entries))
+    ours, paper, _, sage = gains.rows
+    assert ours[1:] == ("+0.00",) * 10 + ("+0.00 (10)",)
+    assert paper[-1] == "+8.01 (10)"
+    assert sage[-1] == "+4.55 (10)"
+    assert sage[1 + DATASETS.index("penn94")] == ""
+    assert sage[1] == f"{100 * (91.55 / 88.73 - 1):+.2f}"
+
+
 def test_every_seed_counts_once_in_the_majority_class(made):
     runs, request, cells, _ = made
     found = finished_runs(cells, runs)
@@ -155,6 +195,8 @@ def test_graph_rows_are_measured(made):
 
     facts = made[3].data.facts["digits"]
     graph = load("digits")
+    assert facts.features == graph.num_features
+    assert facts.edges == len({frozenset(pair) for pair in graph.edge_index().T.tolist()})
     assert facts.nodes == graph.num_nodes
     assert facts.nc[1] == pytest.approx(float(neighborhood_confusion(graph, hops=2).mean()))
 

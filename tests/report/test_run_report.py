@@ -98,14 +98,16 @@ def test_report_shows_groups_and_alpha_of_the_best_epoch(tmp_path: Path) -> None
 def test_report_shows_accuracy_by_kind_unless_nodes_are_few(tmp_path: Path) -> None:
     page = words_of(made_folder(tmp_path))
     rows = rows_of(page)
-    assert ["kind", "test nodes", "test accuracy"] in rows
+    assert ["Kind, by the true labels", "test nodes", "accuracy"] in rows
     assert ["clear", "1,200", "87.50"] in rows
     assert ["alone", "9", "too few"] in rows
     old = made_folder(tmp_path / "old")
     result = made_result()
     del result["accuracy_by_kind"], result["evaluated"], result["threshold_kind"]
     old.write_json("result.json", result)
-    assert ["kind", "test nodes", "test accuracy"] not in rows_of(words_of(old))
+    heads = {row[0] for row in rows_of(words_of(old))}
+    assert "Kind, by the true labels" not in heads
+    assert "NC of the true labels, at 0.4" in heads
 
 
 def test_report_warns_of_small_groups(tmp_path: Path) -> None:
@@ -165,7 +167,8 @@ def test_written_files_are_complete_and_reproducible(tmp_path: Path, separated: 
     assert {path.name for path in folder.path.iterdir()} == before | {"report.html", "figures"}
     assert len(list((folder / "figures").iterdir())) == len(files)
     page = first[folder / "report.html"].decode()
-    assert pictures_of(page) == [first[folder / f"figures/{name}.png"] for name in names]
+    shown = ("groups", *names[:-1])  # where the model is right comes before how it was trained
+    assert pictures_of(page) == [first[folder / f"figures/{name}.png"] for name in shown]
     assert all(first[folder / name].startswith(b"\x89PNG") for name in files[::2])
     assert all(b"<svg" in first[folder / name] for name in files[1::2])
     assert write_run_report(folder) == paths
@@ -195,6 +198,14 @@ def test_report_of_a_trained_run_is_part_of_it(tmp_path: Path, model: str) -> No
     scores = run.result["scores"]["test"]
     wanted = [f"{100 * scores[key]:.2f}" for key in ("accuracy", "macro_f1", "balanced_accuracy")]
     assert any(row[0] == "test" and row[2:5] == wanted for row in rows)
+    assert page.index("Per class") < page.index("Which classes") < page.index("Where is the model")
+    assert page.index("Where is the model") < page.index("Training</h2>") < page.index("SHA-256")
+    low, high = (f"{100 * end:.1f}" for end in run.result["intervals"]["accuracy"])
+    assert any(row[0] == "95 % interval" and row[2] == f"{low}–{high}" for row in rows)
+    assert f"accuracy {wanted[0]} % ({low}–{high})" in page
+    assert any(row[0] == "7" and row[1] == "36" and "(" in row[4] for row in rows), "a class"
+    assert "Degree" in {row[0] for row in rows}
+    assert {"places.png", "confusion.svg"} < {path.name for path in written}
     assert ["model", "hidden", "4"] in rows
     assert ["training", "epochs", "3"] in rows
     assert run.result["split_sha256"] in page

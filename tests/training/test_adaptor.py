@@ -25,7 +25,17 @@ MODELS = (
 )
 
 
-@pytest.mark.parametrize("model", model_names())
+# Trees and labels have no gradients.
+WITHOUT = {"majority", "propagation", "boosting"}
+
+
+@pytest.mark.parametrize("model", sorted(WITHOUT))
+def test_models_without_gradients_are_refused(model):
+    with pytest.raises(InputError, match=r"has no gradients.*use trained\.explain"):
+        fit(draw_graph(), model).for_explainer()
+
+
+@pytest.mark.parametrize("model", [name for name in model_names() if name not in WITHOUT])
 def test_logits_are_those_of_the_model(model):
     trained = fit(draw_graph(), model, epochs=2)
     adaptor = trained.for_explainer()
@@ -39,7 +49,7 @@ def test_logits_are_those_of_the_model(model):
 
 
 # HOG stops gradients through its degrees of homophily.
-@pytest.mark.parametrize("model", [name for name in model_names() if name != "hog"])
+@pytest.mark.parametrize("model", [name for name in model_names() if name not in {*WITHOUT, "hog"}])
 def test_gradients_of_features(model):
     adaptor = fit(draw_graph(), model, epochs=2).for_explainer()
     draw, step = torch.Generator().manual_seed(0), 1e-6

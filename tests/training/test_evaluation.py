@@ -17,16 +17,18 @@ from ncgnn.errors import InputError
 from ncgnn.nn import Grouping
 from ncgnn.nn.grouping import GroupingRule
 from ncgnn.nn.inputs import GraphInputs
-from ncgnn.training import score, scores
+from ncgnn.training import compare_runs, score, scores
 from ncgnn.training.evaluation import (
     about_small_groups,
-    accuracy_by,
     calibration_error,
     deciles,
+    degree_classes,
     evaluation,
+    ranked_tenths,
     small_groups,
     true_groups,
 )
+from ncgnn.training.inference import Outcome
 
 
 class Grouped(ncgnn.nn.Model):
@@ -48,8 +50,12 @@ def found_for(graph, rule, test=True):
     split = custom_split(draw[:100], draw[100:140], last, labels=graph)
     logits = torch.from_numpy(np.random.default_rng(1).normal(size=(200, 3)))
     grouping = Grouping.start(200)
-    result = evaluation(Grouped(rule), GraphInputs(graph), split, grouping, logits)
-    right = logits.argmax(1).numpy() == graph.labels
+    predicted = logits.argmax(1).numpy()
+    estimated = np.where(np.isin(np.arange(200), split.train), graph.labels, predicted)
+    confusion = ncgnn.neighborhood_confusion(graph, estimated)
+    outcome = Outcome(logits, estimated, confusion, ncgnn.node_kinds(graph, estimated))
+    result = evaluation(Grouped(rule), GraphInputs(graph), split, grouping, outcome)
+    right = predicted == graph.labels
     return result, right, split.test if test else split.val
 
 
@@ -236,14 +242,89 @@ def test_no_nodes_cannot_be_scored():
         scores(torch.zeros(2, 2), torch.zeros(2, dtype=torch.int64), torch.zeros(0).long())
 
 
-def test_accuracy_within_parts():
-    logits = torch.eye(3)
-    labels = torch.tensor([0, 1, 0])
-    nodes = torch.tensor([0, 1, 2])
-    rows = accuracy_by(logits, labels, nodes, np.array([1, -1, 1]))
-    assert rows == [{"part": 1, "nodes": 2, "accuracy": 0.5}]
-
-
 def test_deciles_hold_their_lower_end():
     values = np.array([0.0, 0.05, 0.1, 0.3, 0.7, 0.99, 1.0, np.nan])
     assert deciles(values).tolist() == [0, 0, 1, 3, 7, 9, 9, -1]
+
+
+def test_tenths_by_rank_keep_equal_values_together():
+    values = np.array([0.0] * 35 + [0.2] * 5 + list(np.linspace(0.3, 0.9, 60)) + [np.nan])
+    part, names = ranked_tenths(values)
+    assert part[-1] == -1
+    assert set(part[:35]) == {0}
+    assert (names[0], names[1]) == ({"from": 0.0, "to": 0.0}, {"from": 0.2, "to": 0.2})
+    assert np.bincount(part[:-1]).tolist() == [35, 5, 10, 10, 10, 10, 10, 10]
+    assert names[7]["to"] == 0.9
+    nobody, none = ranked_tenths(np.array([np.nan]))
+    assert (nobody.tolist(), none) == ([-1], {})
+
+
+def test_degree_classes_double_and_do_not_count_loops():
+    """Node 0 hears from n others, and from itself."""
+    found = {}
+    for count in (0, 1, 2, 3, 4, 5, 8, 9):
+        edges = np.array([[*range(1, count + 1), 0], [0] * (count + 1)])
+        graph = ncgnn.Graph.from_edge_index(edges, num_nodes=10, labels=[0] * 10)
+        found[count] = int(degree_classes(graph)[0])
+    assert found == {0: 0, 1: 1, 2: 2, 3: 3, 4: 3, 5: 4, 8: 4, 9: 5}
+
+
+@pytest.mark.parametrize("test", [True, False])
+def test_scores_by_what_is_known_when_answering_and_by_the_true_labels(graph, test):
+    result, right, nodes = found_for(graph, None, test)
+    estimated = result["accuracy_by_estimated_nc_decile"]
+    actual = result["accuracy_by_true_nc_decile"]
+    assert estimated != actual
+    nc = ncgnn.neighborhood_confusion(graph)[nodes]
+    for row in actual:
+        chosen = (nc > row["from"] - 1e-6) & (nc < row["to"] + 1e-6)
+        assert (row["nodes"], row["accuracy"]) == (chosen.sum(), right[nodes][chosen].mean())
+    degree = graph.degrees[nodes]
+    for row in result["accuracy_by_degree"]:
+        chosen = (degree >= row["from"]) & (degree <= row["to"])
+        assert (row["nodes"], row["accuracy"]) == (chosen.sum(), right[nodes][chosen].mean())
+        low, high = row["accuracy_interval"]
+        assert 0 <= low <= row["accuracy"] <= high <= 1
+    for key in ("kind", "estimated_kind", "estimated_nc_decile", "true_nc_decile", "degree"):
+        assert sum(row["nodes"] for row in result[f"accuracy_by_{key}"]) == len(nodes), key
+    assert len(result["classes"]) == 3
+    assert sum(row["support"] for row in result["classes"]) == len(nodes)
+    intervals = result["intervals"]
+    for name in ("accuracy", "macro_f1", "balanced_accuracy"):
+        low, high = intervals[name]
+        assert low < result["scores"][result["evaluated"]][name] < high
+
+
+@pytest.fixture(scope="module")
+def two_models(graph):
+    options = {"hidden": 8, "epochs": 15, "split": "stratified"}
+    return ncgnn.fit(graph, "gcn", **options), ncgnn.fit(graph, "mlp", **options)
+
+
+def test_two_models_are_compared_on_the_same_nodes(graph, two_models):
+    first, second = two_models
+    found = first.evaluate(second)["against"]
+    one, other = (model.evaluate()["scores"]["test"] for model in two_models)
+    for name in ("accuracy", "macro_f1"):
+        assert found[name] == pytest.approx(one[name] - other[name])
+    back = compare_runs(second, first)
+    assert back["accuracy"] == -found["accuracy"]
+    assert (back["only_first"], back["only_second"]) == (found["only_second"], found["only_first"])
+    kinds = ncgnn.node_kinds(graph)[first.split.test]
+    wanted = {kind: int((kinds == kind).sum()) for kind in set(kinds)}
+    assert {row["kind"]: row["nodes"] for row in found["parts"]} == wanted
+    total = sum(row["accuracy"] * row["nodes"] for row in found["parts"])
+    assert total / found["nodes"] == pytest.approx(found["accuracy"])
+    assert "against" not in first.evaluate()
+
+
+def test_models_with_other_test_nodes_are_not_compared(graph, two_models):
+    other = ncgnn.fit(graph, "mlp", hidden=8, epochs=2, seed=1)
+    with pytest.raises(InputError, match=r"same test nodes; got one with .* the same seed\.$"):
+        two_models[0].evaluate(other)
+    labels = np.roll(graph.labels, 1)
+    split = two_models[0].split
+    moved = custom_split(split.train, split.val, split.test, labels=labels)
+    relabeled = ncgnn.fit(graph.with_labels(labels, 3), "mlp", split=moved, hidden=8, epochs=2)
+    with pytest.raises(InputError, match="classes and labels of test nodes"):
+        two_models[0].evaluate(relabeled)

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.graph import Graph
-from ncgnn.nn import GraphInputs
+from ncgnn.nn import GraphInputs, model_class
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -63,7 +63,7 @@ def fit(graph, model, **settings):
     chosen = {"hidden": 12, "epochs": 12, "learning_rate": 0.03, "precision": "float64"}
     chosen |= {"layers": 2} if str(model).startswith(("tuned", "nctuned")) else {}
     chosen |= {"heads": 2} if model == "gat" else {}
-    if model == "sgc":
+    if isinstance(model, str) and "hidden" not in model_class(model).Options.model_fields:
         del chosen["hidden"]  # it has no hidden layer
     return ncgnn.fit(graph, model, **chosen | settings)
 

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.graph import Graph
-from ncgnn.nn import GraphInputs
+from ncgnn.nn import GraphInputs, model_class
 from ncgnn.training.trainer import predict
 
 CLASSES, NODES, NEW = 3, 240, 30
@@ -74,6 +74,8 @@ def grown(graph, world):
 def fit(graph, model, **settings):
     chosen = {"hidden": 16, "epochs": 25, "learning_rate": 0.03, "precision": "float64"}
     chosen |= {"layers": 2} if model.startswith(("tuned", "nctuned")) else {}
+    if "hidden" not in model_class(model).Options.model_fields:
+        del chosen["hidden"]
     return ncgnn.fit(graph, model, **chosen | settings)
 
 
@@ -119,7 +121,11 @@ def test_a_plain_model_has_no_groups(plain):
 
 
 @pytest.mark.parametrize(
-    "model", ["mlp", "gcn", "sage", "tuned-sage", "gat", "appnp", "wrgat", "ncgcn", "nctuned-sage"]
+    "model",
+    [
+        *("mlp", "gcn", "sage", "tuned-sage", "gat", "appnp", "wrgat", "ncgcn", "nctuned-sage"),
+        *("majority", "logistic", "propagation", "boosting"),
+    ],
 )
 def test_new_nodes_are_answered_as_the_whole_graph_would(model, graph, grown):
     trained = fit(graph, model, epochs=8)
@@ -132,7 +138,10 @@ def test_new_nodes_are_answered_as_the_whole_graph_would(model, graph, grown):
     group[:NODES] = trained.grouping.group
     if trained.model.rule is not None:
         group[NODES:] = torch.from_numpy((answers["group"] == "high").astype(np.int64))
-    inputs = GraphInputs(grown, dtype=torch.float64)
+    known = torch.full((NODES + NEW,), -1)
+    train = torch.tensor(trained.split.train)
+    known[train] = torch.tensor(graph.labels)[train]
+    inputs = GraphInputs(grown, dtype=torch.float64).knowing(known)
     trained.model.eval()
     with torch.no_grad():
         expected = torch.softmax(trained.model(inputs, group), 1).numpy()[NODES:]

@@ -44,6 +44,14 @@ def analyze(
     table_format: Annotated[
         opt.TableFormat, typer.Option("--format", help="Format of the tables of nodes.")
     ] = "csv",
+    related: Annotated[
+        bool,
+        typer.Option(
+            "--related",
+            help="Add metrics of other papers: 2NCS, local assortativity, aggregation similarity, "
+            "density-aware homophily.",
+        ),
+    ] = False,
     data_dir: opt.DataDir = None,
     force: opt.Force = False,
     json: opt.Json = False,
@@ -57,7 +65,7 @@ def analyze(
         if out is not None and not force:
             _check_report(out, loaded.name)
         status.update("measuring (the first time also compiles, once per machine)")
-        analysis = ncgnn.analyze(loaded, hops=counts, threshold=threshold)
+        analysis = ncgnn.analyze(loaded, hops=counts, threshold=threshold, related=related)
         if out is not None:
             status.update("writing tables and figures")
             paths = ncgnn.report.write_analysis(analysis, out, table_format)

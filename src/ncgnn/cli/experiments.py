@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 #: All tables and figures, repeated here because help must not import ncgnn.paper.
 NAMES = (
     *("table1", "table2", "classic-uniform", "classic-published", "duplication", "leaderboard"),
-    *("efficiency", "distributions", "observation", "embeddings", "groups", "interplay"),
-    *("sensitivity", "alpha", "time", "entropy"),
+    *("efficiency", "distributions", "stability", "observation", "clarified", "embeddings"),
+    *("groups", "interplay", "sensitivity", "alpha", "time", "entropy"),
 )
 #: Plans whose runs a checkout keeps in its folder ``results``.
 PLAN_NAMES = ("control", "modes", "competitors", "stratified", "classic", "combined")
@@ -181,6 +182,12 @@ def reproduce(
     workers: opt.Workers = None,
     threads: opt.Threads = 1,
     retry_failed: opt.Retry = False,
+    hours: Annotated[
+        float | None,
+        typer.Option(
+            min=0, help="With a plan: begin no run after so many hours; cheaper ones come first."
+        ),
+    ] = None,
     write: Annotated[
         bool, typer.Option("--write", help="With results: write the pages of this checkout.")
     ] = False,
@@ -206,8 +213,10 @@ def reproduce(
         shared: dict[str, Any] = {"workers": workers, "retry_failed": retry_failed}
         shared |= {"engine": engine, "address": address, "threads": threads}
         some = read_list(graphs, "GRAPH")
-        _run_plan(name, some, data_dir, runs, shared if train else None, json=json)
+        _run_plan(name, some, data_dir, runs, shared if train else None, hours=hours, json=json)
         return
+    if hours is not None:
+        raise InputError(f"--hours is for plans ({', '.join(PLAN_NAMES)}); leave it out here.")
     stores = read_paths(stored, "--stored")
     target = _find_target(name, stores, workers, address)
     out = free_folder(out)
@@ -271,6 +280,7 @@ def _run_plan(
     runs: Path,
     options: dict[str, Any] | None,
     *,
+    hours: float | None,
     json: bool,
 ) -> None:
     """Train what the stored results lack of a plan, unless options are None; print its tables."""
@@ -287,8 +297,11 @@ def _run_plan(
             return outcome.runs
 
         store.run = run
+        store.deadline = None if hours is None else monotonic() + 3600 * hours
         store.search = partial(ncgnn.experiments.tune, data_dir=data_dir, runs=runs, **local)
         plan.train(store, datasets)
+        if store.is_late:
+            note("The hours are over; the same command continues.")
     tables = plan.tables(store)
     if not tables:
         remedy = "go to a checkout of ncgnn" if options else "leave --no-train out"

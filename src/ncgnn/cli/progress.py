@@ -19,6 +19,7 @@ from rich.progress import (
 
 from ncgnn.cli.terminal import Verbosity, note
 from ncgnn.experiments import Watcher, flatten, format_value
+from ncgnn.nn import model_class
 from ncgnn.training import SCORE_NAMES
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class RunProgress(_Bars):
         """
         writer = None
         metric, best = config.training.metric, 0.0
-        bar = self._bars.add_task(_title(config), total=config.training.epochs, state="starting")
+        bar = self._bars.add_task(_title(config), total=_epochs(config), state="starting")
 
         def on_epoch(record: dict[str, Any]) -> None:
             nonlocal best, writer
@@ -107,6 +108,8 @@ class RunProgress(_Bars):
         """Say how a run ended."""
         how = f"{result.seconds:.0f} s" if result.fresh else "found finished"
         epochs = f"best epoch {result.result['best_epoch']}, {result.result['epochs']} trained"
+        if model_class(result.config.model.name).fits_at_once:
+            epochs = "fitted at once"
         self.note(f"{_title(result.config)}: {_scores(result)} ({epochs}, {how})")
 
 
@@ -133,6 +136,11 @@ class FoldProgress(_Bars):
 
 def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _epochs(config: RunConfig) -> int:
+    """The most epochs that a run may take."""
+    return 1 if model_class(config.model.name).fits_at_once else config.training.epochs
 
 
 def _title(config: RunConfig) -> str:
@@ -198,9 +206,8 @@ class SweepProgress(_Bars, Watcher):
     def on_start(self, cell: Cell) -> None:
         """Show a cell."""
         if cell.name not in self._bar_of:
-            epochs = cell.config.training.epochs
             self._bar_of[cell.name] = self._bars.add_task(
-                self._titles[cell.name], total=epochs, state="waiting"
+                self._titles[cell.name], total=_epochs(cell.config), state="waiting"
             )
 
     def on_progress(self, cell: Cell, state: dict[str, Any]) -> None:

@@ -26,8 +26,9 @@ from ncgnn.cli.terminal import (
 from ncgnn.errors import InputError, NcgnnError
 
 if TYPE_CHECKING:
-    from ncgnn.experiments import Record, Row
+    from ncgnn.experiments import Record
     from ncgnn.graph import Graph
+    from ncgnn.report import Table
     from ncgnn.training import TrainedModel
 
 #: At most so many runs that cannot be shown are named.
@@ -48,6 +49,14 @@ def results(
             metavar="MODEL", help="Compare all with this model, seed by seed, by a paired test."
         ),
     ] = None,
+    by_true_group: Annotated[
+        bool,
+        typer.Option(
+            "--by-true-group",
+            help="Accuracy on nodes of low and of high NC by the true labels; with --against, the "
+            "test on those of high NC.",
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(help="Also write the table: a .csv, .parquet, .md or .tex file."),
@@ -71,16 +80,26 @@ def results(
         raise InputError(_none_like_that(every, runs))
     problems = {path: text for path, text in problems.items() if wanted.may_include(path)}
     rows = ncgnn.experiments.results_table(records, against)
-    if json:
-        print_json({"rows": _plain(rows), "problems": {str(p): t for p, t in problems.items()}})
-    else:
-        print_tables(*ncgnn.report.results_tables(rows))
     remarks = list(ncgnn.experiments.uneven_efforts(rows))
+    if by_true_group:
+        groups = ncgnn.experiments.by_true_group(rows, against)
+        if not groups:
+            raise InputError("--by-true-group needs runs with test nodes; none of these have any.")
+        tables = ncgnn.report.true_group_tables(groups)
+        columns = ncgnn.report.true_group_columns(groups)
+        remarks += ncgnn.experiments.other_divisions(groups, against) if against else []
+    else:
+        tables = ncgnn.report.results_tables(rows)
+        columns = ncgnn.report.results_columns(rows)
+    if json:
+        print_json({"rows": _plain(columns), "problems": {str(p): t for p, t in problems.items()}})
+    else:
+        print_tables(*tables)
     if against is not None:
         remarks += ncgnn.experiments.without_pairs(rows, against)
     note(*(f"note: {remark}" for remark in remarks))
     if out is not None:
-        _export(rows, out)
+        _export(tables, columns, out)
         note("Written:", f"  {out}")
     if add_to is not None:
         count = ncgnn.experiments.write_stored(records, add_to)
@@ -165,21 +184,21 @@ def _none_like_that(records: list[Record], runs: Path) -> str:
     )
 
 
-def _export(rows: list[Row], path: Path) -> None:
-    """Write rows in the format that the ending of the file's name says."""
+def _export(tables: list[Table], columns: dict[str, Any], path: Path) -> None:
+    """Write results in the format that the ending of the file's name says."""
     report, kind = ncgnn.report, path.suffix[1:]
     if kind == "csv" or kind == "parquet":
-        report.write_columns(report.results_columns(rows), path, kind)
+        report.write_columns(columns, path, kind)
         return
     render = report.Table.markdown if kind == "md" else report.Table.latex
-    write_text(path, "\n".join(render(table) for table in report.results_tables(rows)))
+    write_text(path, "\n".join(render(table) for table in tables))
 
 
-def _plain(rows: list[Row]) -> list[dict[str, Any]]:
-    columns = ncgnn.report.results_columns(rows)
+def _plain(columns: dict[str, Any]) -> list[dict[str, Any]]:
+    count = len(next(iter(columns.values()), ()))
     return [
         {name: _json_value(values[place]) for name, values in columns.items()}
-        for place in range(len(rows))
+        for place in range(count)
     ]
 
 
@@ -192,14 +211,29 @@ def _json_value(value: Any) -> Any:
 def evaluate(
     run: opt.Run,
     graph: opt.MovedGraph = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN", help="Compare with this run on the same test nodes, node by node."
+        ),
+    ] = None,
     device: opt.Device = None,
     data_dir: opt.DataDir = None,
     runs: opt.Runs = Path("runs"),
     json: opt.Json = False,
 ) -> None:
-    """Evaluate a finished run again from its weights: scores, and accuracy per group."""
+    """Evaluate a finished run again from its weights: scores with intervals, per class and place.
+
+    Intervals are 95 % ones over nodes: they say nothing of other seeds or splits, for which
+    'ncgnn results --against' has a test.
+    """
     trained = _load(_folder(run, runs), data_dir, device, graph, refit=False)
-    result = trained.evaluate()
+    other = None if against is None else _folder(against, runs)
+    second = None if other is None else _load(other, data_dir, device, graph, refit=False)
+    with show_status("evaluating"):
+        result = trained.evaluate(second)
+    if other is not None:
+        result["against"] = {"run": other.name} | result["against"]
     if json:
         print_json(result)
     else:

@@ -36,6 +36,7 @@ from ncgnn.experiments.sweeps import (
     seed_list,
     sweep,
 )
+from ncgnn.experiments.true_groups import TrueGroupRow, by_true_group, other_divisions
 from ncgnn.experiments.tuning.search import TuneResult, seen_share, tune
 from ncgnn.experiments.tuning.study import SearchState
 
@@ -46,10 +47,12 @@ __all__ = [
     "Row",
     "SearchState",
     "SweepResult",
+    "TrueGroupRow",
     "TuneResult",
     "Watcher",
     "adjust_for_many",
     "as_records",
+    "by_true_group",
     "check_all_used",
     "check_settings",
     "compare_runs",
@@ -60,6 +63,7 @@ __all__ = [
     "grid",
     "is_current",
     "of_this_graph",
+    "other_divisions",
     "paired_test",
     "plan",
     "read_config_files",

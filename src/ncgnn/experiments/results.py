@@ -22,6 +22,7 @@ from ncgnn.experiments.comparison import Difference, compare_runs
 from ncgnn.nn import model_class
 from ncgnn.training import (
     CONFIG,
+    DETAILS,
     DONE,
     ENVIRONMENT,
     ERROR,
@@ -62,7 +63,7 @@ class Record:
 
     Attributes:
         config: All options that name the run, by section.
-        result: The content of ``result.json``.
+        result: The content of ``result.json``, without scores per class, NC and degree.
         code: The first digits of the hash of this package's source that trained it, with ``+``
             between them if another version continued it; "" if unknown.
         graph: The first digits of the hash of the graph; "" if unknown.
@@ -82,7 +83,7 @@ def as_records(runs: Iterable[RunResult]) -> list[Record]:
         Record(
             run.config.name,
             naming_options(run.config.model_dump(mode="json")),
-            run.result,
+            {key: value for key, value in run.result.items() if key not in DETAILS},
             run.seconds,
             *read_origin(RunFolder(run.folder)),
         )
@@ -463,14 +464,14 @@ def _by_seed(group: Sequence[Record]) -> dict[int, Record]:
 
 def _compare(rows: list[Row], against: str) -> list[Row]:
     """Rows with their differences to the one of that label, on the same dataset and splits."""
-    references = _references(rows, against)
+    references = find_references(rows, against)
     if not references:
         known = ", ".join(sorted({row.label for row in rows}))
         raise InputError(f"--against is '{against}', of which there are no runs; known: {known}.")
-    return [_compare_row(row, references.get((row.dataset, row.split))) for row in rows]
+    return [compare_row(row, references.get((row.dataset, row.split))) for row in rows]
 
 
-def _references(rows: Iterable[Row], against: str) -> dict[tuple[str, str], Row]:
+def find_references(rows: Iterable[Row], against: str) -> dict[tuple[str, str], Row]:
     """By dataset and split family, the row that others are compared with."""
     found: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
@@ -486,7 +487,7 @@ def _references(rows: Iterable[Row], against: str) -> dict[tuple[str, str], Row]
     return references
 
 
-def _compare_row(row: Row, other: Row | None) -> Row:
+def compare_row(row: Row, other: Row | None) -> Row:
     """A row with its difference in test accuracy over the seeds and splits that both have."""
     if other is None or other is row:
         return row
@@ -497,7 +498,7 @@ def _compare_row(row: Row, other: Row | None) -> Row:
 def without_pairs(rows: Iterable[Row], against: str) -> list[str]:
     """Sentences about rows that share no tested split and seed with their reference."""
     every = list(rows)
-    references = _references(every, against)
+    references = find_references(every, against)
     return [
         f"{row.label} on {row.dataset} has no tested split and seed in common with {other.label}, "
         f"so there is no difference; it has seed {', '.join(map(str, row.records))}"

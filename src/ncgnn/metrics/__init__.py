@@ -4,6 +4,12 @@ Per-node vectors come first and means second: every per-node function returns on
 NaN where it is undefined, and :func:`mean` averages the rest.
 """
 
+from ncgnn.metrics.alternatives import (
+    aggregation_similarity,
+    density_aware_homophily,
+    local_assortativity,
+    two_hop_similarity,
+)
 from ncgnn.metrics.changes import Changes, ConfusionChange, Counts, compare_graphs
 from ncgnn.metrics.confusion import (
     ConfusionTracker,
@@ -33,7 +39,13 @@ from ncgnn.metrics.kinds import (
     node_kinds,
     striking_nodes,
 )
-from ncgnn.metrics.neighborhoods import HopSearch, label_graph, mean
+from ncgnn.metrics.neighborhoods import (
+    HopSearch,
+    LabeledGraph,
+    label_counts,
+    label_graph,
+    mean,
+)
 from ncgnn.metrics.summary import STRIKING, Analysis, Duplication, analyze, duplication_rates
 from ncgnn.metrics.theory import (
     conditional_entropy,
@@ -53,8 +65,10 @@ __all__ = [
     "Drift",
     "Duplication",
     "HopSearch",
+    "LabeledGraph",
     "StrikingNode",
     "adjusted_homophily",
+    "aggregation_similarity",
     "analyze",
     "attainable_confusion",
     "class_insensitive_homophily",
@@ -63,13 +77,16 @@ __all__ = [
     "compare_graphs",
     "conditional_entropy",
     "confusion_masks",
+    "density_aware_homophily",
     "duplication_rates",
     "edge_homophily",
     "entropy_lower_bound",
     "error_lower_bound",
     "group_names",
+    "label_counts",
     "label_graph",
     "label_informativeness",
+    "local_assortativity",
     "lowest_share",
     "mean",
     "neighbor_classes",
@@ -81,4 +98,5 @@ __all__ = [
     "relative_confusion",
     "striking_nodes",
     "top_share",
+    "two_hop_similarity",
 ]

@@ -101,6 +101,14 @@ def label_graph(
     return LabeledGraph(graph, given, compact_classes(given, count), count)
 
 
+def label_counts(
+    given: LabeledGraph, labels: NDArray[np.int64], num_classes: int | None = None
+) -> LabelCounts:
+    """Count other labels around each node of a graph, itself included; -1 is not counted."""
+    count = given.num_classes if num_classes is None else num_classes
+    return Neighborhoods(given.graph).count(compact_classes(labels, count), count)
+
+
 def mean(values: NDArray[np.floating[Any]]) -> float:
     """Mean over the nodes where a metric is defined; NaN when it is defined nowhere."""
     defined = values[~np.isnan(values)]

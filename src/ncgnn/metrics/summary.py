@@ -11,6 +11,12 @@ import numpy as np
 from ncgnn.errors import InputError
 from ncgnn.graph import whole_number
 from ncgnn.metrics._kernels import compare_rows, hash_rows
+from ncgnn.metrics.alternatives import (
+    aggregation_similarity_of,
+    density_aware_homophily_of,
+    local_assortativity_of,
+    two_hop_similarity_of,
+)
 from ncgnn.metrics.confusion import (
     attainable_of,
     check_threshold,
@@ -46,6 +52,8 @@ if TYPE_CHECKING:
     from ncgnn.metrics.kinds import StrikingNode
     from ncgnn.metrics.neighborhoods import LabelCounts, LabeledGraph
 
+#: The paper's rules for datasets: more nodes per class than these, and no larger share of copies.
+NODES_PER_CLASS, MOST_COPIES = 100, 0.3
 #: How many mixed and how many contrary nodes an analysis lists.
 STRIKING = 50
 
@@ -59,7 +67,8 @@ class Analysis:
         hops: The hop counts of NC and entropy.
         threshold: The threshold between low and high NC.
         per_node: One vector per metric: ``nh_open``, ``nh_closed``, and for each hop count k
-            ``nc_k``, ``relative_nc_k`` (see :func:`ncgnn.relative_confusion`) and ``entropy_k``.
+            ``nc_k``, ``relative_nc_k`` (see :func:`ncgnn.relative_confusion`) and ``entropy_k``;
+            with related metrics also ``two_hop_similarity`` and ``local_assortativity``.
         means: Their means, and the measures of the whole graph.
         high_share: For each hop count, the share of nodes with high NC.
         reach: For each hop count, the share of nodes whose NC could exceed the threshold at all.
@@ -104,6 +113,22 @@ class Analysis:
         unknown = int((self.kinds == "").sum())
         return counts | ({"unknown": unknown} if unknown else {})
 
+    def broken_rules(self) -> list[str]:
+        """What speaks against the graph as a benchmark, by the rules of the paper.
+
+        "Clarify Confused Nodes via Separated Learning" takes graphs with more than
+        :data:`NODES_PER_CLASS` nodes per class, at most :data:`MOST_COPIES` of which are copies.
+        """
+        graph, broken = self.graph, list[str]()
+        least = NODES_PER_CLASS * graph.num_classes
+        if graph.num_nodes <= least:
+            broken.append(f"{graph.num_nodes:,} nodes, where more than {least:,} are asked for")
+        shared = {"neighbors": self.duplication.neighbors, "features": self.duplication.features}
+        for what, rate in shared.items():
+            if rate > MOST_COPIES:
+                broken.append(f"{rate:.0%} copies by {what}, above {MOST_COPIES:.0%}")
+        return broken
+
     def to_json(self) -> dict[str, Any]:
         """The summary as plain values; undefined numbers are None."""
         graph = self.graph
@@ -127,6 +152,7 @@ class Analysis:
                 "neighbors": _plain(self.duplication.neighbors),
                 "features": _plain(self.duplication.features),
             },
+            "broken_rules": self.broken_rules(),
             "origin": graph.origin,
         }
 
@@ -149,6 +175,7 @@ def analyze(
     hops: int | Sequence[int] = (1, 2),
     threshold: float = 0.5,
     num_classes: int | None = None,
+    related: bool = False,
 ) -> Analysis:
     """Compute every metric of a graph.
 
@@ -158,6 +185,8 @@ def analyze(
         hops: The hop count k for NC and entropy, or several.
         threshold: NC above it is high.
         num_classes: Number of classes; by default the graph's.
+        related: Whether to add the metrics of :mod:`ncgnn.metrics.alternatives`, which other papers
+            propose.
     """
     check_threshold(threshold)
     several = (hops,) if isinstance(hops, int) else hops
@@ -173,6 +202,9 @@ def analyze(
     pairs, shares = class_pairs(given)
     striking = (given, open_counts, pairs)
     nodes = class_sizes(given.labels, given.num_classes)
+    if related:
+        per_node["two_hop_similarity"] = two_hop_similarity_of(given)
+        per_node["local_assortativity"] = local_assortativity_of(given, pairs=pairs)
     means = {key: mean(values) for key, values in per_node.items()} | {
         "edge_homophily": edge_homophily_of(pairs),
         "class_insensitive_homophily": class_insensitive_homophily_of(pairs, nodes),
@@ -180,6 +212,9 @@ def analyze(
         "label_informativeness": edge_informativeness_of(pairs),
         "label_informativeness_node": node_informativeness_of(pairs, shares, nodes),
     }
+    if related:
+        means["aggregation_similarity"] = aggregation_similarity_of(given)
+        means["density_aware_homophily"] = density_aware_homophily_of(pairs, nodes)
     highs = {k: confusion_masks(per_node[f"nc_{k}"], threshold)[1] for k in counts}
     return Analysis(
         graph=analyzed,

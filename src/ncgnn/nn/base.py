@@ -6,6 +6,7 @@ import difflib
 import inspect
 import warnings
 from dataclasses import dataclass
+from itertools import chain
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -179,6 +180,8 @@ class Model(nn.Module):
         uses_weights: Whether the weights of edges count.
         Options: Its options with their types, defaults and descriptions. A class whose
             ``__init__`` has keyword parameters need not write one.
+        fits_at_once: Whether :meth:`begin_phase` finds all that there is to learn, so that training
+            is one epoch without a step of the optimizer.
         computes_all: Whether the model computes the logits of all nodes whichever are asked for, so
             that one evaluation serves validation and new pseudo-labels.
         rule: How nodes are grouped; None = not at all.
@@ -201,6 +204,7 @@ class Model(nn.Module):
     edges: ClassVar[Edges] = "incoming"
     uses_weights: bool = False
     Options = ModelOptions
+    fits_at_once: ClassVar[bool] = False
     computes_all: ClassVar[bool] = True
     rule: GroupingRule | None = None
     reach: int | None = None
@@ -264,10 +268,15 @@ class Model(nn.Module):
             key: Seed and step of dropout; by default random ones in training mode.
             nodes: Whose logits are wanted, each at most once.
         """
-        inputs = as_inputs(inputs, next(self.parameters()))
+        inputs = as_inputs(inputs, self._any_weight())
         if key is None and self.training:
             key = DropoutKey.draw()
         return self.node_logits(inputs, group, key, nodes)
+
+    def _any_weight(self) -> torch.Tensor:
+        """A tensor in the model's precision and place."""
+        numbers = (value for value in self.buffers() if value.is_floating_point())
+        return next(chain(self.parameters(), numbers), torch.empty(0))
 
     def node_logits(
         self,
@@ -329,6 +338,8 @@ class Model(nn.Module):
         The last one counts, with the weights of its best epoch, unless it must beat the one before
         and does not.
         """
+        if self.fits_at_once:
+            epochs = patience = 1
         return (Phase("training", epochs, patience),)
 
     def begin_phase(
@@ -340,7 +351,8 @@ class Model(nn.Module):
             number: Of the stage, from 0.
             inputs: The graph.
             train: The training nodes.
-            labels: Their labels; a model must read no others, though ``inputs`` holds them.
+            labels: Their labels; a model must read no others, though ``inputs`` holds them. In a
+                pass it may read :attr:`GraphInputs.known`.
         """
 
     def extra_loss(self, train: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:

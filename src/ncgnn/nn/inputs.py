@@ -56,7 +56,9 @@ class GraphInputs:
 
     Attributes:
         features: Sparse or dense, whichever multiplies faster.
-        labels: Class per node, -1 = unlabeled.
+        labels: Class per node, -1 = unlabeled; for training and scores.
+        known: Class per node whose label a model may read in a pass, which are training nodes; -1
+            for all others, and by default for all.
         passes_once: Whether there is one pass only, so that little is worth being kept.
     """
 
@@ -80,6 +82,7 @@ class GraphInputs:
         self.features = _constant(_scale(features, scaling), self.device, dtype)
         self.num_features = int(self.features.shape[1])
         self.labels = torch.from_numpy(self.graph.labels.copy()).to(self.device)
+        self.known = torch.full_like(self.labels, -1)
         self._propagated: dict[int, _Propagated] = {}
         self._kept: dict[Hashable, Any] = {}
         self._of_edges: dict[Hashable, Any] = {}
@@ -89,6 +92,15 @@ class GraphInputs:
     def everyone(self) -> torch.Tensor:
         """All nodes."""
         return torch.arange(self.num_nodes, device=self.device)
+
+    def knowing(self, known: torch.Tensor) -> GraphInputs:
+        """The same graph with other labels that a model may read; see ``known``."""
+        known = known.to(self.device)
+        if torch.equal(known, self.known):
+            return self
+        changed = copy(self)  # what is kept is of features and edges alone, and shared
+        changed.known = known
+        return changed
 
     @property
     def x(self) -> torch.Tensor:

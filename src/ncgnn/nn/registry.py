@@ -55,6 +55,10 @@ BUILT_IN: dict[str, str] = {
     "tuned-gcn": "baselines.tuned:TunedGCN",
     "tuned-sage": "baselines.tuned:TunedSAGE",
     "tuned-gat": "baselines.tuned:TunedGAT",
+    "majority": "baselines.fitted:Majority",
+    "logistic": "baselines.fitted:Logistic",
+    "propagation": "baselines.fitted:Propagation",
+    "boosting": "baselines.boosting:Boosting",
 }
 
 _registered: dict[str, type[Model]] = {}

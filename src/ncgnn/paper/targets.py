@@ -48,7 +48,9 @@ _PLACES = {
     "leaderboard": "accuracy:Leaderboard",
     "efficiency": "running_time:Efficiency",
     "distributions": "figures.distributions:Distributions",
+    "stability": "figures.stability:Stability",
     "observation": "figures.observation:Observation",
+    "clarified": "clarified:Clarified",
     "embeddings": "figures.embeddings:Embeddings",
     "groups": "figures.groups:Groups",
     "interplay": "figures.interplay:Interplay",
@@ -139,7 +141,7 @@ class Target(ABC, Generic[Data]):
     Attributes:
         name: As the command line knows it.
         title: What it shows, in a line.
-        kind: Whether :meth:`tables` or :meth:`draw` shows it.
+        kind: Whether :meth:`tables` shows it or :meth:`draw`, with or without tables.
         datasets: Shown where the request names none.
         models: Compared where the request names none; empty if it needs no runs.
         split: Split family where the request names none.
@@ -197,7 +199,7 @@ class Target(ABC, Generic[Data]):
         return asdict(data)
 
     def tables(self, data: Data) -> list[Table]:
-        """Its numbers as tables; a figure has none."""
+        """Its numbers as tables; most figures have none."""
         return []
 
     def draw(self, data: Data) -> Figure:
@@ -253,7 +255,7 @@ class Reproduction:
         }
 
     def tables(self) -> list[Table]:
-        """The tables, with the settings of their runs below; a figure has none."""
+        """The tables, with the settings of their runs below; most figures have none."""
         note = self._settings_note()
         found = self.target.tables(self.data)
         return [replace(one, notes=(*one.notes, note)) for one in found] if note else found
@@ -272,10 +274,11 @@ class Reproduction:
             return freeze_layout(figure)
 
     def write(self, folder: Path | str) -> list[Path]:
-        """Write tables as Markdown, LaTeX and CSV, or a figure as PNG and SVG; returns paths."""
+        """Write tables as Markdown, LaTeX and CSV and a figure as PNG and SVG; returns paths."""
         name, folder = self.target.name, Path(folder)
+        drawn: list[Path] = []
         if self.target.kind == "figure":
-            return save_figure(self.figure(), folder, name)
+            drawn = save_figure(self.figure(), folder, name)
         renderers: dict[str, Callable[[Table], str]] = {
             ".md": Table.markdown,
             ".tex": Table.latex,
@@ -283,9 +286,11 @@ class Reproduction:
         }
         paths = {folder / f"{name}{suffix}": render for suffix, render in renderers.items()}
         tables = self.tables()
+        if not tables:
+            return drawn
         for path, render in paths.items():
             write_text(path, "\n".join(render(table) for table in tables))
-        return list(paths)
+        return [*drawn, *paths]
 
     def _runs_note(self) -> str:
         """Split family and seeds of the runs that a figure rests on; nothing if it needs none."""

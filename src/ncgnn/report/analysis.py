@@ -114,6 +114,10 @@ _MEANINGS = {
     ),
     "adjusted_homophily": ("Adjusted homophily", "beyond degrees, 0 = chance"),
     "label_informativeness": ("Label informativeness, edge", "what a neighbor tells, 1 = all"),
+    "two_hop_similarity": ("2NCS", "two steps away, the node's label"),
+    "local_assortativity": ("Local assortativity", "equal labels around, 0 = chance"),
+    "aggregation_similarity": ("Aggregation similarity", "nodes nearest to their own class"),
+    "density_aware_homophily": ("Density-aware homophily", "the worst class, 0.5 = none"),
     "label_informativeness_node": ("Label informativeness, node", "the same, nodes weighted alike"),
 }
 
@@ -155,6 +159,10 @@ def _facts(analysis: Analysis) -> list[tuple[str, str]]:
     rows.append(("Copies: same neighbors and label", f"{copies.neighbors:.2%}"))
     if not math.isnan(copies.features):
         rows.append(("Copies: same features and label", f"{copies.features:.2%}"))
+    broken = analysis.broken_rules()
+    rows.append(
+        ("The paper's rules for datasets", f"broken: {'; '.join(broken)}" if broken else "met")
+    )
     return rows
 
 

@@ -77,7 +77,7 @@ def model_details(row: Fact) -> list[Table]:
     }
     lines = tuple((name, _plain(value)) for name, value in facts.items() if value)
     about = Table(row["title"], (), lines, left=2, unbroken=(0,))
-    if not row["implemented"]:
+    if not row["implemented"] or not row["options"]:
         return [about]
     options = tuple(
         (

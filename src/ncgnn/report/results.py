@@ -1,4 +1,4 @@
-"""Tables of runs: planned ones, finished ones over seeds, a search, and one run evaluated again."""
+"""Tables of runs: planned ones, finished ones over seeds, and a search."""
 
 from __future__ import annotations
 
@@ -8,26 +8,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncgnn.experiments import short_names
-from ncgnn.metrics import KINDS, group_names
-from ncgnn.report.run import accuracy_text, reachable
-from ncgnn.report.style import PARTS, percent
+from ncgnn.report.scores import graph_name, model_on_graph, score_row
+from ncgnn.report.style import percent
 from ncgnn.report.tables import Marked, Table
 from ncgnn.training import (
-    FEWEST_NODES,
     METRICS,
     SCORE_NAMES,
-    about_small_groups,
-    measure_name,
     summary,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from ncgnn.experiments import Cell, Row, TuneResult
-    from ncgnn.training import RunConfig, RunResult, Spread, Summary
+    from ncgnn.experiments import Cell, Row, TrueGroupRow, TuneResult
+    from ncgnn.training import RunResult, Spread, Summary
 
 _STATES = ("finished", "running", "interrupted", "damaged", "failed", "missing")
 
@@ -169,6 +165,67 @@ def _facts(row: Row) -> dict[str, Any]:
     }
 
 
+def true_group_tables(rows: Sequence[TrueGroupRow]) -> list[Table]:
+    """Accuracy on nodes that are truly low or high in NC, one table per split family."""
+    tables: list[Table] = []
+    for split in sorted({one.row.split for one in rows}):
+        some = [one for one in rows if one.row.split == split]
+        called = short_names([one.row.dataset for one in some])
+        compared = any(one.high and one.high.difference for one in some)
+        lines: list[tuple[str, ...]] = []
+        before = some[0].row.dataset
+        for one in some:
+            lines += [()] if one.row.dataset != before else []
+            before, row = one.row.dataset, one.row
+            cells = (called[row.dataset], row.title, f"{len(row.records)}", one.division)
+            cells += (f"{one.low_nodes:,.0f}", percent(one.low and one.low.spread("test")))
+            cells += (f"{one.high_nodes:,.0f}", percent(one.high and one.high.spread("test")))
+            lines.append((*cells, _difference(one.high) if compared and one.high else ""))
+        notes = [
+            "Test accuracy in percent on nodes of low and high NC by the true labels, mean ± "
+            "sample standard deviation over seeds, with the mean number of such test nodes."
+        ]
+        if compared:
+            notes.append(
+                "Difference: on nodes of high NC, seed by seed, p by a paired t test corrected for "
+                "overlapping splits, between runs that divide NC alike. ° as in other results."
+            )
+        head = ("dataset", "model", "seeds", "divided at", "low", "accuracy", "high", "accuracy")
+        head += ("difference",) if compared else ()
+        lines = [line if compared else line[:8] for line in lines]
+        title = f"Truly confused nodes, {split} split"
+        tables.append(Table(title, head, tuple(lines), tuple(notes), left=2, text=(3,)))
+    return tables
+
+
+def true_group_columns(rows: Sequence[TrueGroupRow]) -> dict[str, NDArray[Any]]:
+    """One line per row and one column per fact, for programs; what is unknown is NaN."""
+    facts: list[dict[str, Any]] = []
+    for one in rows:
+        row = one.row
+        fact: dict[str, Any] = {
+            name: getattr(row, name) for name in ("dataset", "split", "model", "options", "content")
+        }
+        fact |= {"seeds": " ".join(str(seed) for seed in row.records), "division": one.division}
+        nodes = {"low": one.low_nodes, "high": one.high_nodes}
+        for name, found in (("low", one.low), ("high", one.high)):
+            spread = None if found is None else found.spread("test")
+            fact |= {
+                f"{name}_nodes": nodes[name],
+                f"{name}_accuracy": _number(spread and spread.mean),
+            }
+            fact[f"{name}_accuracy_std"] = _number(spread and spread.std)
+        found = None if one.high is None else one.high.difference
+        fact |= {"against": found.against if found else "", "pairs": found.seeds if found else 0}
+        fact |= {
+            "high_difference": _number(found and found.mean),
+            "p_value": _number(found and found.p_value),
+            "p_value_over": (found and found.over) or "",
+        }
+        facts.append(fact)
+    return {name: np.array([one[name] for one in facts]) for name in (facts[0] if facts else ())}
+
+
 def _number(value: float | None) -> float:
     return float("nan") if value is None else value
 
@@ -180,7 +237,7 @@ def summary_table(results: Sequence[RunResult]) -> Table:
     if over.metric != "accuracy":
         rows.append((f"validation {SCORE_NAMES[over.metric]}", percent(over.val_score)))
     rows += [
-        _score_row(f"test {SCORE_NAMES[name]}", name == over.metric, percent(spread))
+        score_row(f"test {SCORE_NAMES[name]}", name == over.metric, percent(spread))
         for name, spread in over.test.items()
     ]
     notes: tuple[str, ...] = ()
@@ -191,7 +248,7 @@ def summary_table(results: Sequence[RunResult]) -> Table:
     rows += [("epochs", _spread(over.epochs, ".0f")), ("seconds", _spread(over.seconds, ".1f"))]
     if over.never_evaluated:
         rows.append(("never evaluated", _classes(over.never_evaluated)))
-    title = f"{_model_on_graph(config)}, {_seeds(over.seeds)}"
+    title = f"{model_on_graph(config)}, {_seeds(over.seeds)}"
     return Table(title, (), tuple(rows), notes)
 
 
@@ -221,7 +278,7 @@ def comparison_table(per_model: Sequence[Sequence[RunResult]]) -> Table:
         notes.append(f"No better than the majority class: {', '.join(idle)}.")
     if overs[0].never_evaluated:
         notes.append(f"Never evaluated: {_classes(overs[0].never_evaluated)}.")
-    title = f"{_graph(config)}, {config.data.split} split, {_seeds(overs[0].seeds)}"
+    title = f"{graph_name(config)}, {config.data.split} split, {_seeds(overs[0].seeds)}"
     return Table(title, head, tuple(rows), tuple(notes))
 
 
@@ -238,69 +295,14 @@ def search_table(result: TuneResult) -> Table:
         fresh = f"fresh {_seeds(over.seeds)}"
         rows.append((f"{score}, {fresh}", percent(over.val_score)))
         rows += [
-            _score_row(f"test {SCORE_NAMES[name]}, {fresh}", name == metric, percent(spread))
+            score_row(f"test {SCORE_NAMES[name]}, {fresh}", name == metric, percent(spread))
             for name, spread in over.test.items()
             if name in ("accuracy", "macro_f1", metric)
         ]
         if over.majority_baseline is not None:
             rows.append((f"majority class, {fresh}", percent(over.majority_baseline)))
     rows.append(("trials", result.state.summary))
-    return Table(_model_on_graph(config), (), tuple(rows), left=2)
-
-
-def evaluation_tables(result: dict[str, Any], config: RunConfig) -> list[Table]:
-    """Scores of one run, and its accuracy by kind, NC and NH of nodes."""
-    parts = result["scores"]
-    scores = [
-        _score_row(
-            title, name == config.training.metric, *(percent(part[name]) for part in parts.values())
-        )
-        for name, title in SCORE_NAMES.items()
-        if all(part.get(name) is not None for part in parts.values())
-    ]
-    rows, notes = list(_accuracy_rows(result, config)), list[str]()
-    if any(row[-1] == "too few" for row in rows):
-        notes.append(f"Of fewer than {FEWEST_NODES} nodes no accuracy is shown.")
-    options = config.model.options
-    rule = options.get("threshold_kind", "value"), options.get("guidance", "nc")
-    if small := about_small_groups(result.get("group_sizes", ()), *rule):
-        notes.insert(0, f"Note: {small}")
-    head = (f"{PARTS[result['evaluated']]} nodes", "number", "accuracy")
-    return [
-        Table(_model_on_graph(config), ("score", *(PARTS[part] for part in parts)), tuple(scores)),
-        Table("Accuracy by group", head, tuple(rows), tuple(notes)),
-    ]
-
-
-def _accuracy_rows(result: dict[str, Any], config: RunConfig) -> Iterator[tuple[str, ...]]:
-    """Accuracy by kind, by NC of the true labels, by the model's groups, and by homophily."""
-    kinds = {record["kind"]: record for record in result["accuracy_by_kind"]}
-    limits = ", ".join(f"{limit:g}" for limit in result["thresholds"])
-    true = group_names(len(result["thresholds"]) + 1)
-    measure = measure_name(config.model.options.get("guidance", "nc"))
-    own = group_names(len(result.get("group_sizes", ())), measure)
-    tenths = [f"{part / 10:.1f} to {(part + 1) / 10:.1f}" for part in range(10)]
-    parts: list[tuple[str, str, Sequence[str]]] = [
-        (f"NC of the true labels, at {limits}{reachable(result)}", "accuracy_by_true_group", true),
-        ("Groups of the model", "accuracy_by_group", own),
-        ("Node homophily NH", "accuracy_by_nh_decile", tenths),
-    ]
-    yield ("Kind, by the true labels",)
-    for kind in KINDS:
-        if kind in kinds:
-            yield (kind, f"{kinds[kind]['nodes']:,}", accuracy_text(kinds[kind]))
-    for title, key, names in parts:
-        if key in result:
-            yield (title,)
-        for row in result.get(key, ()):
-            name = names[int(row["part"])]
-            yield (name, f"{row['nodes']:,}", accuracy_text(row))
-
-
-def _score_row(title: str, selects: bool, *cells: str) -> tuple[str | Marked, ...]:
-    """A row of scores, marked if its score selected the best epoch."""
-    mark = "best" if selects else ""
-    return tuple(Marked(cell, mark) for cell in (title, *cells))
+    return Table(model_on_graph(config), (), tuple(rows), left=2)
 
 
 def _classes(labels: Sequence[int]) -> str:
@@ -310,15 +312,6 @@ def _classes(labels: Sequence[int]) -> str:
 def _no_better(over: Summary) -> bool:
     baseline = over.majority_baseline
     return bool(over.test) and baseline is not None and over.test["accuracy"].mean <= baseline.mean
-
-
-def _model_on_graph(config: RunConfig) -> str:
-    return f"{config.model.name} on {_graph(config)}, {config.data.split} split"
-
-
-def _graph(config: RunConfig) -> str:
-    """The name of a dataset, or of a file without its folders."""
-    return config.data.dataset.replace("\\", "/").rsplit("/", 1)[-1]
 
 
 def _seeds(seeds: Sequence[int]) -> str:

@@ -14,16 +14,28 @@ from matplotlib.ticker import MaxNLocator
 
 from ncgnn._io import atomic_write, write_text
 from ncgnn.errors import InputError
-from ncgnn.metrics import KINDS, group_names
+from ncgnn.metrics import group_names
+from ncgnn.report.scores import (
+    ABOUT_INTERVALS,
+    class_table,
+    confusion_figure,
+    evaluated_part,
+    groups_figure,
+    interval_text,
+    pair_table,
+    place_tables,
+    places_figure,
+    score_text,
+)
 from ncgnn.report.style import (
     BLUE,
     GRAY,
-    LIGHT,
     LOOKS,
     PARTS,
     STYLE,
     VERMILION,
     freeze_layout,
+    legend,
     number,
     percent,
     picture,
@@ -118,12 +130,14 @@ def run_page(run: RunFacts, pictures: Mapping[str, bytes]) -> str:
         selected_by=f"validation {SCORE_NAMES[result['metric']]}",
         about=_about(run),
         scores=_score_table(run),
+        intervals=ABOUT_INTERVALS if "intervals" in result else "",
+        classes=class_table(result),
+        pairs=pair_table(result),
         remarks=f"{_unseen_classes(result)} {_corrected_shares(run)}",
         groups=_group_table(run) if "mean_nc" in result else None,
         about_groups=_about_groups(run) if "mean_nc" in result else "",
         small_groups=_about_small_groups(run),
-        kinds=_kind_table(result),
-        true_groups=_true_group_table(result),
+        places=place_tables(result, _measure(run.config)),
         fewest=FEWEST_NODES,
         config=_config_table(run.config),
         environment=_environment_table(run),
@@ -132,10 +146,14 @@ def run_page(run: RunFacts, pictures: Mapping[str, bytes]) -> str:
 
 
 def _headline(result: Record) -> str:
-    part, metric, baseline = _evaluated(result), result["metric"], result["majority_baseline"]
+    part, metric, baseline = evaluated_part(result), result["metric"], result["majority_baseline"]
     scores = result["scores"][part]
     shown = [name for name in dict.fromkeys((metric, "accuracy")) if scores[name] is not None]
-    text = ", ".join(f"{SCORE_NAMES[name]} {percent(scores[name])} %" for name in shown)
+    intervals = result.get("intervals", {})
+    ends = {name: f" ({interval_text(intervals[name])})" for name in shown if intervals.get(name)}
+    text = ", ".join(
+        f"{SCORE_NAMES[name]} {percent(scores[name])} %{ends.get(name, '')}" for name in shown
+    )
     end = "the split has no test nodes"
     if baseline is not None:
         end = f"always answering the majority class: {percent(baseline)} %"
@@ -151,11 +169,6 @@ def _about_refit(refit: Record | None) -> str:
         "to answer for nodes without a label; the scores here are those of the run before, whose "
         "test nodes it had not seen."
     )
-
-
-def _evaluated(result: Record) -> str:
-    """The part whose groups are scored: validation where there are no test nodes."""
-    return result.get("evaluated") or ("test" if "test" in result["scores"] else "val")
 
 
 def _about(run: RunFacts) -> Table:
@@ -175,7 +188,7 @@ def _about(run: RunFacts) -> Table:
 
 def _score_table(run: RunFacts) -> Table:
     """All scores that some part has, with the majority baseline as the last row."""
-    scores = run.result["scores"]
+    scores, intervals = run.result["scores"], run.result.get("intervals")
     parts = scores.values()
     shown = [key for key in SCORE_NAMES if any(part.get(key) is not None for part in parts)]
     rows = [
@@ -188,6 +201,10 @@ def _score_table(run: RunFacts) -> Table:
         for part in PARTS
         if part in scores
     ]
+    if intervals is not None:
+        ends = [interval_text(intervals.get(key)) for key in shown]
+        place = 1 + [*scores].index(evaluated_part(run.result))
+        rows.insert(place, ("95 % interval", "", *ends, ""))
     if run.result["majority_baseline"] is not None:
         size, share = f"{len(run.split['test']):,}", percent(run.result["majority_baseline"])
         rows.append(("majority class of test", size, share, *[""] * len(shown)))
@@ -197,7 +214,8 @@ def _score_table(run: RunFacts) -> Table:
 
 def _unseen_classes(result: Record) -> str:
     """A sentence about the classes that no score covers."""
-    unseen = [str(label) for label in result["never_evaluated"]]
+    named = [str(row["class"]) for row in result.get("classes", ())]
+    unseen = [named[one] if one < len(named) else str(one) for one in result["never_evaluated"]]
     if not unseen:
         return "Every class of the graph occurs among the validation or test nodes."
     noun = "class" if len(unseen) == 1 else "classes"
@@ -216,7 +234,7 @@ def _corrected_shares(run: RunFacts) -> str:
 
 def _group_table(run: RunFacts) -> Table:
     """The groups that were in force in the best epoch, with α and accuracy."""
-    result, part = run.result, PARTS[_evaluated(run.result)]
+    result, part = run.result, PARTS[evaluated_part(run.result)]
     sizes, alpha = result["group_sizes"], result.get("alpha") or [None]
     by_group = {record["part"]: record for record in result["accuracy_by_group"]}
     rows: list[tuple[str, ...]] = []
@@ -225,7 +243,7 @@ def _group_table(run: RunFacts) -> Table:
         # A model without separate channels has one α for all groups.
         weight = alpha[group] if len(alpha) == len(sizes) else alpha[0]
         shown = (f"{sizes[group]:,}", number(weight), f"{record['nodes']:,}")
-        rows.append((name, *shown, accuracy_text(record)))
+        rows.append((name, *shown, score_text(record)))
     head = ("estimated group", "nodes", "α", f"{part} nodes", f"{part} accuracy")
     return Table("", head, tuple(rows))
 
@@ -249,40 +267,6 @@ def _about_small_groups(run: RunFacts) -> str:
     rule = options.get("threshold_kind", "value"), options.get("guidance", "nc")
     text = about_small_groups(run.result.get("group_sizes", ()), *rule)
     return text[:1].upper() + text[1:]
-
-
-def _true_group_table(result: Record) -> Table:
-    """Accuracy by NC of the true labels."""
-    part, names = PARTS[_evaluated(result)], group_names(len(result["thresholds"]) + 1)
-    rows = [
-        (names[record["part"]], f"{record['nodes']:,}", accuracy_text(record))
-        for record in result["accuracy_by_true_group"]
-    ]
-    return Table("", ("group by true NC", f"{part} nodes", f"{part} accuracy"), tuple(rows))
-
-
-def _kind_table(result: Record) -> Table | None:
-    """Accuracy by kind of node; runs of earlier versions do not hold it."""
-    part = PARTS[_evaluated(result)]
-    rows = [
-        (record["kind"], f"{record['nodes']:,}", accuracy_text(record))
-        for record in result.get("accuracy_by_kind", ())
-    ]
-    return Table("", ("kind", f"{part} nodes", f"{part} accuracy"), tuple(rows)) if rows else None
-
-
-def accuracy_text(record: Record) -> str:
-    """Accuracy of some nodes in percent, unless they are too few to be compared with others."""
-    if not record["nodes"]:
-        return "–"
-    return percent(record["accuracy"]) if record["nodes"] >= FEWEST_NODES else "too few"
-
-
-def reachable(result: Record) -> str:
-    """What thresholds on NC of the true labels are compared with, as the end of a sentence."""
-    kind = result.get("threshold_kind", "value")
-    ends = {"attainable": " of what is attainable"}
-    return ends.get(kind, ", a quantile of what is attainable" if kind != "value" else "")
 
 
 def _config_table(config: Record) -> Table:
@@ -312,14 +296,20 @@ def _environment_table(run: RunFacts) -> Table:
 
 
 def run_figures(config: Record, history: Sequence[Record], result: Record) -> dict[str, Figure]:
-    """All figures of a run by name; a model without groups has no ``interplay``."""
+    """All figures of a run by name.
+
+    A model without groups has no ``interplay``, a run of one epoch no ``curves``, one of an earlier
+    version no ``places``, and one that is always right no ``confusion``.
+    """
     best, metric = int(result["best_epoch"]), str(result["metric"])
-    figures = {"curves": curves_figure(history, best, metric)}
+    figures = {"curves": curves_figure(history, best, metric)} if len(history) > 1 else {}
     if "mean_nc" in result:
         measure = _measure(config)
         true = result["true_mean_nc"] if measure == "NC" else None
         figures["interplay"] = interplay_figure(history, true, best, measure, metric)
-    return figures | {"groups": groups_figure(result)}
+    figures["groups"] = groups_figure(result)
+    more = {"places": places_figure(result), "confusion": confusion_figure(result)}
+    return figures | {name: figure for name, figure in more.items() if figure is not None}
 
 
 def curves_figure(history: Sequence[Record], best_epoch: int, metric: str = "accuracy") -> Figure:
@@ -342,7 +332,7 @@ def curves_figure(history: Sequence[Record], best_epoch: int, metric: str = "acc
         score.set_ylim(0, 1.02)
         for axis in (loss, score):
             _epochs(axis, best_epoch)
-            _legend(axis)
+            legend(axis)
         return freeze_layout(figure)
 
 
@@ -375,7 +365,7 @@ def interplay_figure(
         right.set_ylabel(name, color=VERMILION)
         show_percent(right.yaxis)
         _epochs(top, best_epoch)
-        _legend(top, right)
+        legend(top, right)
         sizes, alpha = (figure.add_subplot(grid[1, column]) for column in (0, 1))
         _per_group(sizes, history, "group_sizes", measure)
         sizes.set_ylabel("nodes in the group")
@@ -384,78 +374,8 @@ def interplay_figure(
         alpha.set_ylim(0, 1.02)
         for axis in (sizes, alpha):
             _epochs(axis, best_epoch, marked=False)
-            _legend(axis)
+            legend(axis)
         return freeze_layout(figure)
-
-
-def groups_figure(result: Record) -> Figure:
-    """Where the model is right: accuracy by kind, by NC of the true labels, and by tenths of NH.
-
-    Parts with fewer than :data:`ncgnn.training.FEWEST_NODES` nodes are not drawn.
-    """
-    with rc_context(STYLE):
-        figure = Figure(figsize=(11, 3.3), dpi=DPI, layout="constrained")
-        kinds, groups, tenths = figure.subplots(1, 3, width_ratios=(1.25, 1, 1.5))
-        part = _evaluated(result)
-        overall, title = float(result["scores"][part]["accuracy"]), PARTS[part]
-        found = {record["kind"]: record for record in result.get("accuracy_by_kind", ())}
-        _bars(kinds, KINDS, [found.get(kind) for kind in KINDS])
-        kinds.set_xlabel("kind of node, by its neighbors' true labels")
-        _group_bars(groups, result)
-        for axis in (kinds, groups, tenths):
-            label = f"all {title} nodes ({overall:.1%})"
-            axis.axhline(overall, color=GRAY, linestyle="--", linewidth=1.2, label=label)
-            axis.set_ylabel(f"{title} accuracy")
-            axis.set_ylim(0, 1.03 if axis is tenths else 1.22)
-            axis.set_yticks(np.linspace(0, 1, 6))
-            show_percent(axis.yaxis)
-        _homophily_tenths(tenths, result)
-        for axis in (kinds, groups):
-            _legend(axis)
-        return freeze_layout(figure)
-
-
-def _group_bars(axis: Axes, result: Record) -> None:
-    names = group_names(len(result["thresholds"]) + 1)
-    found = {record["part"]: record for record in result["accuracy_by_true_group"]}
-    _bars(axis, names, [found.get(place) for place in range(len(names))])
-    limits = ", ".join(f"{limit:g}" for limit in result["thresholds"])
-    axis.set_xlabel(f"true NC, k={result['hops']}, divided at {limits}{reachable(result)}")
-
-
-def _bars(axis: Axes, names: Sequence[str], records: Sequence[Record | None]) -> None:
-    """A bar of accuracy for each name, with its number of nodes; none where these are too few."""
-    look: dict[str, Any] = {"color": BLUE + "55", "edgecolor": BLUE, "linewidth": 1.2}
-    box: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6}
-    for place, record in enumerate(records):
-        count = 0 if record is None else int(record["nodes"])
-        height, text = 0.0, "none" if count == 0 else f"too few\n({count})"
-        if record is not None and count >= FEWEST_NODES:
-            height = float(record["accuracy"])
-            text = f"{height:.1%}\n{count:,} nodes"
-            axis.bar(place, height, width=0.6, **look)
-        axis.text(place, height + 0.02, text, ha="center", va="bottom", fontsize=8, bbox=box)
-    axis.set_xlim(-0.6, len(names) - 0.4)
-    axis.set_xticks(range(len(names)), names, rotation=0 if len(names) != 3 else 30)
-
-
-def _homophily_tenths(axis: Axes, result: Record) -> None:
-    counts, accuracy = np.zeros(10), np.full(10, np.nan)
-    for record in result["accuracy_by_nh_decile"]:
-        counts[record["part"]] = record["nodes"]
-        if record["nodes"] >= FEWEST_NODES:
-            accuracy[record["part"]] = record["accuracy"]
-    middle = np.arange(10) / 10 + 0.05
-    behind = twin(axis)
-    behind.bar(middle, counts, width=0.09, color=LIGHT, label="nodes")
-    behind.set_ylabel("nodes")
-    behind.set_ylim(0, 1.03 * max(float(counts.max()), 1.0))
-    behind.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-    axis.plot(middle, accuracy, color=BLUE, marker="o", markersize=4.5, label="accuracy")
-    axis.set_xlim(0, 1)
-    axis.set_xticks(np.linspace(0, 1, 11))
-    axis.set_xlabel("node homophily NH of the closed neighborhood")
-    _legend(axis, behind)
 
 
 def _per_group(axis: Axes, history: Sequence[Record], key: str, measure: str) -> None:
@@ -506,26 +426,6 @@ def _epochs(axis: Axes, best_epoch: int, *, marked: bool = True) -> None:
     axis.set_xlabel("epoch")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.margins(x=0.02)
-
-
-def _legend(axis: Axes, *others: Axes) -> None:
-    """One legend for all axes of a panel, above it, where no curve can be."""
-    pairs = [one.get_legend_handles_labels() for one in (axis, *others)]
-    handles = [handle for pair in pairs for handle in pair[0]]
-    labels = [label for pair in pairs for label in pair[1]]
-    axis.legend(
-        handles,
-        labels,
-        frameon=False,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=4,
-        fontsize=8,
-        handlelength=1.7,
-        handletextpad=0.5,
-        columnspacing=0.9,
-        borderaxespad=0.2,
-    )
 
 
 _SCALARS = {

@@ -83,6 +83,26 @@ def twin(axis: Axes) -> Axes:
     return behind
 
 
+def legend(axis: Axes, *others: Axes) -> None:
+    """One legend for all axes of a panel, above it, where no curve can be."""
+    pairs = [one.get_legend_handles_labels() for one in (axis, *others)]
+    handles = [handle for pair in pairs for handle in pair[0]]
+    labels = [label for pair in pairs for label in pair[1]]
+    axis.legend(
+        handles,
+        labels,
+        frameon=False,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=4,
+        fontsize=8,
+        handlelength=1.7,
+        handletextpad=0.5,
+        columnspacing=0.9,
+        borderaxespad=0.2,
+    )
+
+
 def freeze_layout(figure: Figure) -> Figure:
     """Find the layout now and keep it, so that not every file of the figure finds it again."""
     FigureCanvasAgg(figure)

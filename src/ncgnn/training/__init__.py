@@ -27,11 +27,13 @@ from ncgnn.training.config import (
     to_toml,
 )
 from ncgnn.training.evaluation import (
+    DETAILS,
     FEWEST_NODES,
     METRICS,
     SCORE_NAMES,
     Metric,
     about_small_groups,
+    compare_runs,
     deciles,
     measure_name,
     score,
@@ -75,6 +77,7 @@ from ncgnn.training.run import (
     refit_run,
     train_run,
 )
+from ncgnn.training.scores import Estimate, bootstrap_difference
 from ncgnn.training.start import Start
 from ncgnn.training.summary import Spread, Summary, summary
 from ncgnn.training.suspects import Suspects, find_suspects
@@ -83,6 +86,7 @@ from ncgnn.training.trainer import State, Trainer, TrainingError, trainable_spli
 
 __all__ = [
     "CONFIG",
+    "DETAILS",
     "DONE",
     "ENVIRONMENT",
     "ERROR",
@@ -98,6 +102,7 @@ __all__ = [
     "DamagedFileError",
     "DataConfig",
     "Effect",
+    "Estimate",
     "ExplainerModel",
     "Explanation",
     "Metric",
@@ -118,10 +123,12 @@ __all__ = [
     "TrainingConfig",
     "TrainingError",
     "about_small_groups",
+    "bootstrap_difference",
     "check_options",
     "check_same_config",
     "check_same_graph",
     "code_versions",
+    "compare_runs",
     "config_sha256",
     "deciles",
     "describe_part",

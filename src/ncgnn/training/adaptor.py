@@ -60,6 +60,11 @@ class ExplainerModel(nn.Module):
         from torch_geometric.nn import MessagePassing
 
         super().__init__()
+        if view.model.fits_at_once and not view.model.maskable:
+            raise InputError(
+                f"{view.model.title} has no gradients, which PyG's explainers follow; use "
+                "trained.explain."
+            )
         # A copy without gradients of its own: explanations leave the trained model as it is.
         self.model = deepcopy(view.model).requires_grad_(False)
         self._view = replace(view, model=self.model)

@@ -541,9 +541,10 @@ def search_space(model: str, tables: TableEdges | None = None) -> dict[str, list
         more = _shipped("tables")["search"]
         directed = more.pop("directed")
         tree = _merge(_merge(tree, more), {"model": directed if tables == "directed" else {}})
-    known = {
-        "training": TrainingConfig.model_fields.keys(),
-        "model": model_class(model).Options.model_fields.keys(),
+    kind = model_class(model)
+    known = {  # rates mean nothing to a model that takes no steps
+        "training": () if kind.fits_at_once else TrainingConfig.model_fields.keys(),
+        "model": kind.Options.model_fields.keys(),
     }
     return {
         f"{section}.{option}": values

@@ -1,4 +1,4 @@
-"""How good predictions are: scores, and accuracy where nodes are confused and where not."""
+"""How good predictions are: scores, and scores where nodes are confused and where not."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ncgnn.errors import InputError
 from ncgnn.metrics import (
     KINDS,
     attainable_confusion,
+    class_names,
     confusion_masks,
     group_names,
     neighborhood_confusion,
@@ -21,6 +22,7 @@ from ncgnn.metrics import (
     relative_confusion,
 )
 from ncgnn.nn import Grouper
+from ncgnn.training.scores import LEVEL, RESAMPLES, Scored, compare_answers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,12 +32,16 @@ if TYPE_CHECKING:
     from ncgnn.data import Split
     from ncgnn.graph import Graph
     from ncgnn.nn import GraphInputs, Grouping, GroupingRule, Model
+    from ncgnn.training.inference import Outcome
+    from ncgnn.training.trained import TrainedModel
 
 Metric = Literal[
     "accuracy", "macro_f1", "balanced_accuracy", "roc_auc", "average_precision", "likelihood"
 ]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 Scores = dict[str, float | None]
+#: The parts of a split.
+PARTS = ("train", "val", "test")
 #: What people call the scores.
 SCORE_NAMES = {
     "accuracy": "accuracy",
@@ -47,6 +53,11 @@ SCORE_NAMES = {
     "calibration_error": "calibration error",
 }
 
+#: What of an evaluation is long, and of interest for one run only.
+DETAILS = (
+    *("classes", "confused_pairs", "most_confused"),
+    *("accuracy_by_estimated_nc_decile", "accuracy_by_true_nc_decile", "accuracy_by_degree"),
+)
 #: NC above it is high where a model has no threshold on NC of its own.
 DEFAULT_THRESHOLD = 0.5
 #: A group with a smaller share of the nodes is warned of.
@@ -144,47 +155,42 @@ def calibration_error(
 
 
 def evaluation(
-    model: Model, inputs: GraphInputs, split: Split, grouping: Grouping, logits: torch.Tensor
+    model: Model, inputs: GraphInputs, split: Split, grouping: Grouping, outcome: Outcome
 ) -> dict[str, Any]:
-    """Everything that is reported of a trained model that gives all nodes these logits.
+    """Everything that is reported of a trained model that makes this of the nodes of its graph.
 
-    Accuracy is shown by what the true labels say, which is where the model is right: by kind, by
-    NC and by NH of nodes; and by the estimated groups, which the model was run with. It is that of
-    the nodes of the part ``evaluated``: test nodes, or validation nodes where the split has no
-    others. Labels of test nodes enter nothing else.
+    Where it is right is shown by what the true labels say: by kind, NC and NH of nodes; and by what
+    is known when it answers: by estimated kind and NC, which predictions come with, by the groups
+    that it was run with, and by degree. It is that of the nodes of the part ``evaluated``: test
+    nodes, or validation nodes where the split has no others. Labels of test nodes enter nothing
+    else.
     """
-    parts = {"train": split.train, "val": split.val, "test": split.test}
-    nodes = {name: torch.from_numpy(part.copy()).to(logits.device) for name, part in parts.items()}
-    report = split_report(split, inputs.graph)
-    evaluated = "test" if len(nodes["test"]) else "val"
-    chosen = (logits, inputs.labels, nodes[evaluated])
-    rule = model.rule
-    true = true_groups(inputs.graph, rule)
-    homophily = node_homophily(inputs.graph, neighborhood="closed")
-    kind = node_kinds(inputs.graph)
-    places = np.select([kind == name for name in KINDS], range(len(KINDS)), -1)
+    graph, rule = inputs.graph, model.rule
+    report = split_report(split, graph)
+    evaluated, _ = evaluated_part(split)
+    true = true_groups(graph, rule)
+    known = scored(graph, split, outcome.logits)
     result: dict[str, Any] = {
-        "scores": {
-            name: scores(logits, inputs.labels, part) for name, part in nodes.items() if len(part)
-        },
-        "nodes": {name: len(part) for name, part in nodes.items()},
+        "scores": part_scores(inputs, split, outcome.logits),
+        "nodes": {name: len(getattr(split, name)) for name in PARTS},
         "evaluated": evaluated,
+        "intervals": {"level": LEVEL, "resamples": RESAMPLES} | known.intervals(),
         "majority_baseline": report.majority_baseline,
         "never_evaluated": list(report.never_evaluated),
+        "classes": known.by_class(),
+        "confused_pairs": known.confused_pairs(),
+        "most_confused": known.most_confused(),
         "hops": true.hops,
         "thresholds": list(true.thresholds),
         "threshold_kind": true.kind,
-        "accuracy_by_kind": [
-            {"kind": KINDS[row.pop("part")]} | row for row in accuracy_by(*chosen, places)
-        ],
-        "accuracy_by_true_group": accuracy_by(*chosen, true.group),
-        "accuracy_by_nh_decile": accuracy_by(*chosen, deciles(homophily)),
+        **scores_by_place(graph, split, known, true, outcome, rule),
         "true_mean_nc": true.mean,
     }
     if rule is not None:
         group = grouping.group
         sizes = torch.bincount(group, minlength=len(rule.thresholds) + 1).tolist()
-        result["accuracy_by_group"] = accuracy_by(*chosen, group.numpy())
+        nodes = evaluated_part(split)[1]
+        result["accuracy_by_group"] = known.by_part(group.numpy()[nodes], _numbered(len(sizes)))
         result["group_sizes"] = sizes
         result["small_groups"] = small_groups(sizes)
         result["mean_nc"] = float(grouping.confusion.mean())
@@ -193,9 +199,149 @@ def evaluation(
     return result
 
 
+def evaluated_part(split: Split) -> tuple[str, NDArray[np.int64]]:
+    """The part whose answers are looked at closely, and its nodes: test, or else validation."""
+    return ("test", split.test) if len(split.test) else ("val", split.val)
+
+
+def scored(graph: Graph, split: Split, logits: torch.Tensor) -> Scored:
+    """What is true and what is answered of the evaluated nodes."""
+    _, nodes = evaluated_part(split)
+    predicted = logits.argmax(1).cpu().numpy()
+    names = class_names(graph, logits.shape[1])
+    return Scored(graph.labels[nodes], predicted[nodes], names, graph.ids[nodes])
+
+
+def part_scores(inputs: GraphInputs, split: Split, logits: torch.Tensor) -> dict[str, Scores]:
+    """The scores of every part of a split that has nodes."""
+    nodes = {name: torch.from_numpy(getattr(split, name).copy()) for name in PARTS}
+    return {
+        name: scores(logits, inputs.labels, part.to(logits.device))
+        for name, part in nodes.items()
+        if len(part)
+    }
+
+
+def scores_by_place(
+    graph: Graph,
+    split: Split,
+    known: Scored,
+    true: TrueGroups,
+    outcome: Outcome,
+    rule: GroupingRule | None,
+) -> dict[str, Any]:
+    """Scores of the evaluated nodes by what is around them."""
+    _, nodes = evaluated_part(split)
+    kind, degree = _kind_places(node_kinds(graph)), degree_classes(graph)
+    homophily = deciles(node_homophily(graph, neighborhood="closed"))
+    kinds = {place: {"kind": name} for place, name in enumerate(KINDS)}
+    confusion = outcome.confusion
+    if rule is not None and rule.guidance != "nc":  # then it is what groups follow instead
+        confusion = neighborhood_confusion(graph, outcome.classes, num_classes=graph.num_classes)
+    estimated, actual = (ranked_tenths(values[nodes]) for values in (confusion, true.confusion))
+    degrees = {place: _degrees_of(place) for place in range(int(degree.max(initial=0)) + 1)}
+    group = true.group[nodes]
+    return {
+        "accuracy_by_kind": known.by_part(kind[nodes], kinds, macro_f1=True),
+        "accuracy_by_estimated_kind": known.by_part(
+            _kind_places(outcome.kinds)[nodes], kinds, macro_f1=True
+        ),
+        "accuracy_by_estimated_nc_decile": known.by_part(*estimated),
+        "accuracy_by_true_nc_decile": known.by_part(*actual),
+        "accuracy_by_degree": known.by_part(degree[nodes], degrees, macro_f1=True),
+        "accuracy_by_true_group": known.by_part(group, _numbered(len(true.thresholds) + 1)),
+        "accuracy_by_nh_decile": known.by_part(homophily[nodes], _numbered(10)),
+    }
+
+
+def _kind_places(kinds: NDArray[np.str_]) -> NDArray[np.int64]:
+    return np.select([kinds == name for name in KINDS], range(len(KINDS)), -1)
+
+
+def _numbered(count: int) -> dict[int, dict[str, Any]]:
+    """Parts that are called by their numbers."""
+    return {number: {"part": number} for number in range(count)}
+
+
+def degree_classes(graph: Graph) -> NDArray[np.int64]:
+    """Nodes by how many edges end at them, loops not counted: 0, 1, 2, 3 to 4, 5 to 8 and so on."""
+    targets = graph.targets
+    loops = np.bincount(targets[targets == graph.indices], minlength=graph.num_nodes)
+    degree = np.maximum(graph.degrees - loops, 0)
+    doublings = np.ceil(np.log2(np.maximum(degree, 1))).astype(np.int64)
+    return np.where(degree > 0, 1 + doublings, 0)
+
+
+def _degrees_of(place: int) -> dict[str, Any]:
+    """The smallest and the largest degree of a class of :func:`degree_classes`."""
+    if place < 2:
+        return {"from": place, "to": place}
+    return {"from": 2 ** (place - 2) + 1, "to": 2 ** (place - 1)}
+
+
+def ranked_tenths(
+    values: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], dict[int, dict[str, Any]]]:
+    """Divide nodes into ten parts of one size by a value; equal ones stay together.
+
+    So there are fewer than ten parts where many values are equal.
+
+    Returns:
+        The part of every node, -1 for NaN; and for each part ``from`` and ``to``, its smallest and
+        its largest value.
+    """
+    known, rounded = np.isfinite(values), np.round(values, 9)
+    if not known.any():
+        return np.full(len(values), -1), {}
+    limits = np.quantile(rounded[known], np.arange(1, 10) / 10, method="lower")
+    place = np.searchsorted(np.unique(limits), rounded, side="left")
+    place = np.unique(np.where(known, place, -1), return_inverse=True)[1] - int(not known.all())
+    names = {
+        number: {"from": float(rounded[chosen].min()), "to": float(rounded[chosen].max())}
+        for number in range(int(place.max()) + 1)
+        if (chosen := place == number).any()
+    }
+    return place.astype(np.int64), names
+
+
+def compare_runs(first: TrainedModel, second: TrainedModel) -> dict[str, Any]:
+    """How two trained models differ on the same evaluated nodes, in all and by kind of node.
+
+    Kinds are those by the true labels, in the graph of the first.
+
+    Returns:
+        What :func:`ncgnn.training.scores.compare_answers` says of them.
+
+    Raises:
+        InputError: Their evaluated nodes are not the same, or have other labels.
+    """
+    pairs: list[tuple[TrainedModel, Scored]] = []
+    for trained in (first, second):
+        known = scored(trained.graph, trained.split, trained.outcome.logits)
+        pairs.append((trained, known.of(np.argsort(known.ids, kind="stable"))))
+    (_, mine), (_, theirs) = pairs
+    evaluated = [evaluated_part(trained.split)[0] for trained, _ in pairs]
+    if evaluated[0] != evaluated[1] or not np.array_equal(mine.ids, theirs.ids):
+        common = len(np.intersect1d(mine.ids, theirs.ids)) if evaluated[0] == evaluated[1] else 0
+        raise InputError(
+            "against must be a run with the same test nodes; got one with "
+            f"{len(theirs.true):,} others, {common:,} of them among the {len(mine.true):,} of this "
+            "one; train both on the same split with the same seed."
+        )
+    if mine.names != theirs.names or not np.array_equal(mine.true, theirs.true):
+        raise InputError(
+            "against must be a run with the same classes and labels of test nodes; got others."
+        )
+    _, nodes = evaluated_part(first.split)
+    nodes = nodes[np.argsort(first.graph.ids[nodes], kind="stable")]
+    kinds = {place: {"kind": name} for place, name in enumerate(KINDS)}
+    return compare_answers(mine, theirs, _kind_places(node_kinds(first.graph))[nodes], kinds)
+
+
 class TrueGroups(NamedTuple):
     """Groups of nodes by NC of the true labels, with the mean NC; None if it is nowhere defined."""
 
+    confusion: NDArray[np.float64]
     group: NDArray[np.int64]
     hops: int
     thresholds: tuple[float, ...]
@@ -215,16 +361,16 @@ def true_groups(graph: Graph, rule: GroupingRule | None) -> TrueGroups:
     if rule is not None and rule.guidance == "nc" and rule.kind.startswith("attainable"):
         rule = replace(rule, grouped=True)  # where nodes belong, wherever a model puts them
         group = Grouper(graph, rule)(torch.from_numpy(graph.labels.copy())).group.numpy()
-        return TrueGroups(group, hops, rule.thresholds, rule.kind, mean)
+        return TrueGroups(confusion, group, hops, rule.thresholds, rule.kind, mean)
     thresholds = (DEFAULT_THRESHOLD,)
     if rule is not None and rule.kind == "value" and rule.guidance == "nc":
         thresholds = rule.thresholds
     elif _is_out_of_reach(graph, confusion, hops):
         relative = relative_confusion(graph, hops=hops)
         high = confusion_masks(relative, DEFAULT_THRESHOLD)[1].astype(np.int64)
-        return TrueGroups(high, hops, thresholds, "attainable", mean)
+        return TrueGroups(confusion, high, hops, thresholds, "attainable", mean)
     group = np.sum([confusion_masks(confusion, limit)[1] for limit in thresholds], axis=0)
-    return TrueGroups(group, hops, thresholds, "value", mean)
+    return TrueGroups(confusion, group, hops, thresholds, "value", mean)
 
 
 def _is_out_of_reach(graph: Graph, confusion: NDArray[np.float64], hops: int) -> bool:
@@ -260,27 +406,6 @@ def measure_name(guidance: Any) -> str:
     """What people call the measure that groups follow: NC, 1 − NH in the ablation, or another."""
     known = {"nc": "NC", "nh": "1 − NH"}
     return known.get(guidance) or getattr(guidance, "__name__", str(guidance))
-
-
-def accuracy_by(
-    logits: torch.Tensor, labels: torch.Tensor, nodes: torch.Tensor, part: NDArray[np.int64]
-) -> list[dict[str, Any]]:
-    """Accuracy within parts of the nodes: ``part`` holds a number per node, -1 = none.
-
-    Returns:
-        One record per number that occurs: ``part``, ``nodes``, ``accuracy``.
-    """
-    chosen = nodes.cpu().numpy()
-    right = (logits.argmax(1) == labels).cpu().numpy()[chosen]
-    place = part[chosen]
-    return [
-        {
-            "part": int(number),
-            "nodes": int((place == number).sum()),
-            "accuracy": float(right[place == number].mean()),
-        }
-        for number in np.unique(place[place >= 0])
-    ]
 
 
 def deciles(share: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -240,7 +240,7 @@ class Inference:
         if field.graph is not trained.graph:
             inputs = GraphInputs(
                 field.graph, device=known.device, dtype=known.dtype, scaling=known.scaling
-            )
+            ).knowing(torch.from_numpy(np.where(self.seen, self.classes, -1)[field.nodes]))
         offsets = None
         if trained.correction is not None:
             outside = torch.from_numpy(~self.seen[field.nodes]).to(

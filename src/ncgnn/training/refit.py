@@ -45,7 +45,7 @@ from ncgnn.training.folder import (
     write_tensors,
 )
 from ncgnn.training.start import first_model
-from ncgnn.training.trainer import ShareCorrection, Trainer, use_weights
+from ncgnn.training.trainer import ShareCorrection, Trainer, know_labels, use_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +101,9 @@ class Refitter(Trainer):
         model = first_model(trained.config, trained.inputs, trained.start)
         super().__init__(model, trained.inputs, trained.split, trained.config.training)
         self.schedule = Schedule.of(trained)
-        self.train = torch.from_numpy(all_labels(trained).train.copy()).to(self.inputs.device)
+        every = all_labels(trained)
+        self.train = torch.from_numpy(every.train.copy()).to(self.inputs.device)
+        self.inputs = know_labels(self.inputs, every)
         self.correction = _correction(trained)
 
     @property

@@ -160,6 +160,11 @@ def _check_model(earlier: TrainedModel, config: RunConfig, run: str) -> None:
                 f"start_from must be a run of the same model with the same options; {run} has "
                 f"{option} = {was}, and here it is {here}. Name another run, or leave it out."
             )
+    if earlier.model.fits_at_once:
+        raise InputError(
+            f"{earlier.model.title} is fitted in one go, whatever the weights before; leave "
+            "start_from out."
+        )
     if earlier.model.tied_to:
         raise InputError(
             f"{earlier.model.title} has weights for {earlier.model.tied_to} of its graph, which "

@@ -16,7 +16,7 @@ from ncgnn.graph import as_graph
 from ncgnn.nn import Grouper, counting_phases
 from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers, Facts
-from ncgnn.training.evaluation import SCORE_NAMES, evaluation
+from ncgnn.training.evaluation import SCORE_NAMES, compare_runs, evaluation
 from ncgnn.training.explanation import Explanation, explain, locate
 from ncgnn.training.folder import (
     DATASET,
@@ -33,7 +33,7 @@ from ncgnn.training.folder import (
 )
 from ncgnn.training.inference import Inference, own_outcome
 from ncgnn.training.refit import refit, write_refit
-from ncgnn.training.trainer import ShareCorrection, predict
+from ncgnn.training.trainer import ShareCorrection, know_labels, predict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -75,6 +75,10 @@ class TrainedModel:
     start: Start | None = None
     refitted: TrainedModel | None = None
 
+    def __post_init__(self) -> None:
+        # Whatever the inputs were made for, this model may read the labels of its own split.
+        object.__setattr__(self, "inputs", know_labels(self.inputs, self.split))
+
     def __repr__(self) -> str:
         if not len(self.split.val):
             return (
@@ -103,18 +107,23 @@ class TrainedModel:
         """The graph."""
         return self.inputs.graph
 
-    def evaluate(self) -> dict[str, Any]:
-        """Scores and accuracy per group, as ``result.json`` holds them; never of refitted weights.
+    def evaluate(self, against: TrainedModel | None = None) -> dict[str, Any]:
+        """Scores with intervals, in all, per class and per group; never of refitted weights.
+
+        Args:
+            against: A model with the same test nodes. What this one is better in, with intervals of
+                paired resamples, is under ``"against"``; all else is as ``result.json`` holds it.
 
         Raises:
-            InputError: The model was trained on all labels.
+            InputError: The model was trained on all labels, or the other has other test nodes.
         """
         if not len(self.split.val):
             raise InputError(
                 "a model that was trained on all labels has no nodes left to evaluate it; evaluate "
                 "the run that it was refitted from."
             )
-        return evaluation(self.model, self.inputs, self.split, self.grouping, self.logits())
+        result = evaluation(self.model, self.inputs, self.split, self.grouping, self.outcome)
+        return result if against is None else result | {"against": compare_runs(self, against)}
 
     def logits(self) -> torch.Tensor:
         """Logits of all nodes, without dropout, for the class shares of the configuration."""

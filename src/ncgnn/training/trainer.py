@@ -101,11 +101,12 @@ class Trainer:
         check_trainable(inputs.graph, split)
         check_metric(config.metric, inputs.graph.labels[split.val])
         model.check_edges(inputs.graph)
-        self.model, self.inputs, self.split, self.config = model, inputs, split, config
+        self.model, self.split, self.config = model, split, config
         self.train, self.val, self.test = (
             torch.from_numpy(part.copy()).to(inputs.device)
             for part in (split.train, split.val, split.test)
         )
+        self.inputs = know_labels(inputs, split)
         self.correction = ShareCorrection.of(config.class_shares, inputs, split)
         self.phases = model.phases(config.epochs, config.patience)
         if not self.phases:
@@ -159,8 +160,12 @@ class Trainer:
         return record
 
     def _step(self, record: Record) -> None:
-        """One step of Adam on the cross-entropy of the training nodes."""
+        """One step of Adam on the cross-entropy of the training nodes, if there is one to take."""
         state, labels = self.state, self.inputs.labels.index_select(0, self.train)
+        if self.model.fits_at_once:
+            logits = predict(self.model, self.inputs, state.grouping, nodes=self.train)
+            self._record_step(record, cross_entropy(logits, labels), logits, labels)
+            return
         key = DropoutKey(self.config.seed, state.epoch)
         self._seed_torch(key.at(_STEP_PLACE))
         self.model.train()
@@ -173,12 +178,17 @@ class Trainer:
         loss.backward()
         self.optimizer.step()
         increment_version(list(self.model.parameters()))
-        record["loss"], record["train_accuracy"] = float(loss.detach()), _accuracy(logits, labels)
-        if not math.isfinite(record["loss"]):
-            raise self._divergence(f"the loss is {record['loss']}")
+        self._record_step(record, loss, logits, labels)
         if decay := self.config.averaging:
             steps = state.epoch - state.phase_start
             state.mean_weights = average_weights(state.mean_weights, self.model, decay, steps)
+
+    def _record_step(
+        self, record: Record, loss: torch.Tensor, logits: torch.Tensor, labels: torch.Tensor
+    ) -> None:
+        record["loss"], record["train_accuracy"] = float(loss.detach()), _accuracy(logits, labels)
+        if not math.isfinite(record["loss"]):
+            raise self._divergence(f"the loss is {record['loss']}")
 
     def _validate(self, record: Record) -> torch.Tensor | None:
         """Score the validation nodes; returns the logits of all nodes if they were computed."""
@@ -313,6 +323,14 @@ def predict(
 
 def _accuracy(logits: torch.Tensor, labels: torch.Tensor) -> float:
     return int((logits.argmax(1) == labels).sum()) / len(labels)
+
+
+def know_labels(inputs: GraphInputs, split: Split) -> GraphInputs:
+    """Inputs in which models may read the labels of training nodes, and no others."""
+    train = torch.from_numpy(split.train.copy()).to(inputs.device)
+    known = torch.full_like(inputs.labels, -1)
+    known[train] = inputs.labels[train]
+    return inputs.knowing(known)
 
 
 def check_trainable(graph: Graph, split: Split) -> None:

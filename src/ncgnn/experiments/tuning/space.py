@@ -20,6 +20,7 @@ from ncgnn.errors import InputError, NcgnnError
 from ncgnn.experiments.cells import importable_class
 from ncgnn.experiments.results import flatten
 from ncgnn.experiments.sweeps import seed_list
+from ncgnn.nn import model_class
 from ncgnn.training import (
     RunConfig,
     edges_of_tables,
@@ -320,6 +321,8 @@ def _merge_values(
         found[option] = values
     found = {option: values for option, values in found.items() if values}
     if not found:
+        if not model_class(model).Options.model_fields:
+            raise InputError(f"{where}: there is nothing to search for {model}: it has no options.")
         raise InputError(
             f"{where}: there is nothing to search for {model}; give values, like "
             "learning_rate = [0.01, 0.1] under [search.training]."

@@ -14,7 +14,7 @@ from ncgnn.errors import InputError
 from ncgnn.nn import Model, model_class
 from ncgnn.paper.figures import parts
 from ncgnn.paper.figures.nodes import evaluated_nodes, evaluated_part, observed_rule, share
-from ncgnn.paper.figures.observation import standard_options
+from ncgnn.paper.figures.observation import observed_options
 from ncgnn.paper.printed import model_title
 from ncgnn.paper.targets import Row, Target
 from ncgnn.report import (
@@ -95,8 +95,6 @@ class Embeddings(Target[parts.Panels[EmbeddingPanel]]):
 
     def rows(self, request: Request, dataset: str) -> list[Row]:
         """The models with the paper's standard options, and its k and T where they have them."""
-        rule = observed_rule(request, dataset)
-        separation = {"model.hops": rule.hops, "model.threshold": rule.threshold}
         rows: list[Row] = []
         for model in request.models:
             if model_class(model).compute_hidden is Model.compute_hidden:
@@ -104,8 +102,7 @@ class Embeddings(Target[parts.Panels[EmbeddingPanel]]):
                     f"{model} has no first layer that could be drawn; choose mlp, gcn, sage or a "
                     "separated model of two layers, like ncgcn."
                 )
-            options = standard_options(request, model) | request.leaves_open(model, separation)
-            rows.append(Row(model, model, options=options))
+            rows.append(Row(model, model, options=observed_options(request, dataset, model)))
         return rows
 
     def collect(self, request: Request, runs: Runs) -> parts.Panels[EmbeddingPanel]:

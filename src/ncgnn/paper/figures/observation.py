@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ncgnn.data import Split
 from ncgnn.metrics import node_homophily
 from ncgnn.paper.figures import parts
 from ncgnn.paper.figures.nodes import answers, evaluated_part, graph_of, observed_rule, share
 from ncgnn.paper.printed import model_title
 from ncgnn.paper.targets import Target
-from ncgnn.report import BLUE, GRAY, ORANGE, PARTS, show_percent
-from ncgnn.training import Spread, deciles
+from ncgnn.report import BLUE, GRAY, ORANGE, PARTS, Table, number, percent, show_percent
+from ncgnn.training import SPLIT, Spread, deciles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,19 +38,28 @@ def standard_options(request: Request, model: str) -> dict[str, Any]:
     return request.leaves_open(model, STANDARD | (RATES if model == "gcn" else {}))
 
 
+def observed_options(request: Request, dataset: str, model: str) -> dict[str, Any]:
+    """The same, and the k and T by which nodes are observed, for models that have them."""
+    rule = observed_rule(request, dataset)
+    separation = {"model.hops": rule.hops, "model.threshold": rule.threshold}
+    return standard_options(request, model) | request.leaves_open(model, separation)
+
+
 @dataclass(frozen=True)
 class Tenth:
-    """The evaluated nodes whose NH lies in one tenth of [0, 1].
+    """The evaluated nodes whose NH lies in one tenth of [0, 1], or in one tenth of all nodes.
 
     Attributes:
         nodes: Their number, a mean over runs.
         accuracy: Over the runs that have such nodes; None if none has.
         high_share: Share of them whose true NC is high, a mean over the same runs.
+        homophily: Mean NH of them, likewise.
     """
 
     nodes: float
     accuracy: Spread | None
     high_share: float | None
+    homophily: float | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,8 @@ class ObservationPanel:
         accuracy: Of all evaluated nodes.
         tenths: By NH of the open neighborhood, from [0, 0.1) to [0.9, 1]; a node without
             neighbors is in none.
+        deciles: By the deciles of NH among validation nodes; where deciles are equal, as where most
+            nodes have an NH of 1, the first of these groups holds all of them.
     """
 
     dataset: str
@@ -71,14 +83,16 @@ class ObservationPanel:
     runs: int
     accuracy: Spread
     tenths: tuple[Tenth, ...]
+    deciles: tuple[Tenth, ...] = ()
 
 
 class Observation(Target[parts.ModelPanels[ObservationPanel]]):
     """Fig. "Observational experiment on Coauthor CS" and the one with its further datasets.
 
     The paper's text divides nodes by deciles of NH and then speaks of groups "with NH of 0.0, 0.1,
-    …"; groups here are tenths of [0, 1]. NH is Eq. (1), without the node itself: a node that counts
-    itself has no NH of 0, and the low tenths, of which the observation speaks, are all but empty.
+    …"; groups of the figure are tenths of [0, 1], and tables show both. NH is Eq. (1), without the
+    node itself: a node that counts itself has no NH of 0, and the low tenths, of which the
+    observation speaks, are all but empty.
     """
 
     name = "observation"
@@ -101,6 +115,15 @@ class Observation(Target[parts.ModelPanels[ObservationPanel]]):
         ]
         return parts.ModelPanels(request.models[0], tuple(panels))
 
+    def tables(self, data: parts.ModelPanels[ObservationPanel]) -> list[Table]:
+        """Accuracy and the share of high-NC nodes, by tenths and by deciles of NH."""
+        return [
+            _group_table(panel, groups, model_title(data.model), title)
+            for panel in data.panels
+            for title, groups in (("tenths of NH", panel.tenths), ("deciles of NH", panel.deciles))
+            if groups
+        ]
+
     def draw(self, data: parts.ModelPanels[ObservationPanel]) -> Figure:
         """Accuracy by tenths of NH (lines), and how many nodes of each tenth have high NC."""
         figure, axes, columns = parts.make_panels(len(data.panels), (2.7, 2.2), above=0.5)
@@ -117,15 +140,10 @@ class Observation(Target[parts.ModelPanels[ObservationPanel]]):
 
 def _panel(request: Request, dataset: str, runs: Sequence[RunResult]) -> ObservationPanel:
     graph, rule = graph_of(runs, dataset, request.data_dir), observed_rule(request, dataset)
-    tenth, high = deciles(node_homophily(graph)), rule.high(graph)
+    homophily, high = node_homophily(graph), rule.high(graph)
     found = [answers(run, request.data_dir) for run in runs]
-    tenths: list[Tenth] = []
-    for place in range(10):
-        within = [(nodes, right, tenth[nodes] == place) for nodes, right in found]
-        accuracy = parts.spread(share(right[some]) for _, right, some in within)
-        confused = parts.spread(share(high[nodes[some]]) for nodes, _, some in within)
-        count = float(np.mean([np.count_nonzero(some) for _, _, some in within]))
-        tenths.append(Tenth(count, accuracy, None if confused is None else confused.mean))
+    by_tenth = [deciles(homophily)] * len(runs)
+    by_decile = [_deciles_among(homophily, Split.load(run.folder / SPLIT).val) for run in runs]
     part = evaluated_part(runs)
     return ObservationPanel(
         parts.short_name(request, dataset),
@@ -134,8 +152,73 @@ def _panel(request: Request, dataset: str, runs: Sequence[RunResult]) -> Observa
         part,
         len(runs),
         Spread.of([run.result["scores"][part]["accuracy"] for run in runs]),
-        tuple(tenths),
+        _groups(found, by_tenth, homophily, high),
+        _groups(found, by_decile, homophily, high),
     )
+
+
+def _deciles_among(homophily: NDArray[np.float64], nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """In which tenth of some nodes, sorted by NH, each node would be; -1 where it has no NH."""
+    edges = np.nanquantile(homophily[nodes], np.arange(1, 10) / 10)
+    return np.where(np.isnan(homophily), -1, np.searchsorted(edges, homophily, side="left"))
+
+
+def _groups(
+    found: Sequence[tuple[NDArray[np.int64], NDArray[np.bool_]]],
+    places: Sequence[NDArray[np.int64]],
+    homophily: NDArray[np.float64],
+    high: NDArray[np.bool_],
+) -> tuple[Tenth, ...]:
+    """Ten groups, from the answers of every run and the group of every node in it."""
+    groups: list[Tenth] = []
+    for group in range(10):
+        within = [
+            (nodes[place[nodes] == group], right[place[nodes] == group])
+            for (nodes, right), place in zip(found, places, strict=True)
+        ]
+        accuracy = parts.spread(share(right) for _, right in within)
+        confused = parts.spread(share(high[nodes]) for nodes, _ in within)
+        values = [float(homophily[nodes].mean()) for nodes, _ in within if len(nodes)]
+        groups.append(
+            Tenth(
+                float(np.mean([len(nodes) for nodes, _ in within])),
+                accuracy,
+                None if confused is None else confused.mean,
+                float(np.mean(values)) if values else None,
+            )
+        )
+    return tuple(groups)
+
+
+def _group_table(panel: ObservationPanel, groups: Sequence[Tenth], model: str, title: str) -> Table:
+    lines = [
+        (
+            str(place),
+            f"{group.nodes:,.0f}",
+            number(group.homophily),
+            percent(group.accuracy),
+            percent(group.high_share),
+        )
+        for place, group in enumerate(groups, start=1)
+        if group.accuracy is not None
+    ]
+    head = ("group", "nodes", "mean NH", f"{PARTS[panel.part]} accuracy", "share with high NC")
+    notes = [
+        f"{model}, {parts.count_runs(panel.runs)}, percent; NC with k = {panel.hops} and "
+        f"T = {panel.threshold:g}. All {PARTS[panel.part]} nodes: {percent(panel.accuracy)}."
+    ]
+    known = [g for g in groups if g.accuracy is not None and g.high_share is not None]
+    accuracies = [g.accuracy.mean for g in known if g.accuracy is not None]
+    shares = [g.high_share for g in known if g.high_share is not None]
+    if len(set(shares)) > 1 and len(set(accuracies)) > 1:
+        from scipy.stats import spearmanr
+
+        found: Any = spearmanr(accuracies, shares)
+        notes.append(
+            f"Rank correlation of accuracy and that share over {len(known)} groups: "
+            f"{float(found.statistic):.2f}."
+        )
+    return Table(f"observation, {panel.dataset}, {title}", head, tuple(lines), tuple(notes))
 
 
 def _draw_panel(axis: Axes, panel: ObservationPanel, model: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -30,12 +31,14 @@ class Store:
         run: Trains configurations and returns the finished runs.
         search: Calls :func:`ncgnn.experiments.tune` with the folders and workers of ``run``.
         data_dir: Folder with npz files.
+        deadline: When, by ``time.monotonic()``, no further run is begun; None for never.
     """
 
     folder: Path
     run: Callable[[Sequence[RunConfig]], Sequence[RunResult]] | None = None
     search: Callable[..., TuneResult] | None = None
     data_dir: Path | None = None
+    deadline: float | None = None
     _read: dict[str, Kept] = field(default_factory=dict[str, Kept])
 
     def kept(self, *names: str) -> Kept:
@@ -47,16 +50,24 @@ class Store:
                 self._read[name] = {record.name: record for record in found}
         return {key: record for name in names for key, record in self._read[name].items()}
 
+    @property
+    def is_late(self) -> bool:
+        """Whether no further run may begin."""
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
     def train(self, configs: Iterable[RunConfig], name: str, *others: str) -> None:
         """Train what neither a file nor the others hold yet, and add it to the first.
 
-        What an earlier revision of a model left is trained again.
+        What an earlier revision of a model left is trained again. With a deadline runs are trained
+        one by one in their order, and each is kept at once.
         """
         known = self.kept(name, *others)
         missing = [c for c in configs if c.name not in known or not is_now(known[c.name])]
-        if missing and self.run is not None:
-            write_stored(as_records(self.run(missing)), self.folder / f"{name}.jsonl")
-            del self._read[name]
+        batches = [missing] if self.deadline is None else [[config] for config in missing]
+        for batch in batches:
+            if batch and self.run is not None and not self.is_late:
+                write_stored(as_records(self.run(batch)), self.folder / f"{name}.jsonl")
+                self._read.pop(name, None)
 
 
 class Plan(ABC):
