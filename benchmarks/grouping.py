@@ -209,7 +209,7 @@ def draw_figure(found: Outcomes, seeds: int) -> Figure:
             axis.errorbar(means, heights, xerr=margins, label=f"{first} − {second}", **style)
         axis.axvline(0, color="black", linewidth=0.8)
         axis.set_title(title, fontsize=9)
-        axis.set_xlabel("points of test accuracy that groups add")
+        axis.set_xlabel(f"what groups add, 95 % interval over {seeds} graphs")
         show_percent(axis.xaxis)
     axes[0].set_yticks(range(len(cases)), [f"{kind}, {one:g}" for kind, one in cases])
     axes[0].invert_yaxis()

@@ -81,7 +81,7 @@ WIDE_SPACE: dict[str, list[Any]] = SPACE | {
     "model.raw": [False],
 }
 #: Options of groups, of which a model without them has nothing to search.
-OF_GROUPS = ("model.separation", "model.deviation", "model.hops", "model.threshold", "model.shared")
+OF_GROUPS = ("model.deviation", "model.hops", "model.threshold", "model.shared")
 _NO_GROUPS: dict[str, Any] = {"model.separation": "none"}
 CHOICES = "combined-choices.json"
 
@@ -121,8 +121,10 @@ class Case:
 
     def searched(self, *, control: bool = False) -> dict[str, list[Any]]:
         """What is searched, where a control has no groups."""
-        # An empty list keeps the preset's value.
-        return self.space | ({key: [] for key in OF_GROUPS} if control else {})
+        if not control:
+            return self.space
+        kept = {key: values for key, values in self.space.items() if key not in _NO_GROUPS}
+        return kept | {key: [] for key in OF_GROUPS}
 
     def configs(
         self,

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ncgnn.experiments import compare_runs
 from ncgnn.paper.plans.store import (
+    Kept,
     Plan,
     Store,
     configs_for,
     current,
+    difference_text,
     graph_table,
+    is_now,
     majority_row,
     pick,
     score_rows,
 )
-from ncgnn.paper.printed import printed
+from ncgnn.paper.printed import EARLIER, printed
 from ncgnn.training import preset
 
 if TYPE_CHECKING:
@@ -139,7 +143,38 @@ class Modes(Plan):
                 row: [_high_shares(runs) for runs in by] for row, by in found.items()
             },
         }
-        return [graph_table(title, GRAPHS, rows) for title, rows in tables.items()]
+        shown = [graph_table(title, GRAPHS, rows) for title, rows in tables.items()]
+        changes = {row: [_change(row, graph, kept) for graph in GRAPHS] for row in found}
+        changes = {row: cells for row, cells in changes.items() if any(cells)}
+        return [*shown, graph_table(CHANGES, GRAPHS, changes, ABOUT_CHANGES)] if changes else shown
+
+
+CHANGES = "Test accuracy minus that of the model in mode `renormalized`, points"
+ABOUT_CHANGES = (
+    "Over the splits that both have, with runs of one revision alone: the mean, the 95 % interval "
+    "and p of a paired test that takes overlapping splits into account, p without a correction for "
+    "the number of tests. Nothing stands where there is one such split."
+)
+
+
+def _change(row: str, graph: str, kept: Kept) -> str:
+    """What a row has more than its model as it is, marked where runs are of an earlier revision."""
+    whole = _NCSAGE if row.startswith("ncsage") else _NCGCN
+    if row == whole:
+        return ""
+    for now, mark in ((True, ""), (False, f" {EARLIER}")):
+        mine, others = (
+            {
+                int(record.config["training"]["seed"]): record
+                for record in pick(plan_runs(one, graph), kept)
+                if is_now(record) == now
+            }
+            for one in (row, whole)
+        )
+        found = compare_runs(mine, others)
+        if found is not None and found.margin is not None:
+            return f"{difference_text(found)}{mark}"
+    return ""
 
 
 def plan_runs(row: str, graph: str) -> list[RunConfig]:
