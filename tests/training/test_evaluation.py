@@ -17,7 +17,7 @@ from ncgnn.errors import InputError
 from ncgnn.nn import Grouping
 from ncgnn.nn.grouping import GroupingRule
 from ncgnn.nn.inputs import GraphInputs
-from ncgnn.training import compare_runs, score, scores
+from ncgnn.training import compare_trained, score, scores
 from ncgnn.training.evaluation import (
     about_small_groups,
     calibration_error,
@@ -307,7 +307,7 @@ def test_two_models_are_compared_on_the_same_nodes(graph, two_models):
     one, other = (model.evaluate()["scores"]["test"] for model in two_models)
     for name in ("accuracy", "macro_f1"):
         assert found[name] == pytest.approx(one[name] - other[name])
-    back = compare_runs(second, first)
+    back = compare_trained(second, first)
     assert back["accuracy"] == -found["accuracy"]
     assert (back["only_first"], back["only_second"]) == (found["only_second"], found["only_first"])
     kinds = ncgnn.node_kinds(graph)[first.split.test]

@@ -331,7 +331,7 @@ def ranked_tenths(
     return place.astype(np.int64), names
 
 
-def compare_runs(first: TrainedModel, second: TrainedModel) -> dict[str, Any]:
+def compare_trained(first: TrainedModel, second: TrainedModel) -> dict[str, Any]:
     """How two trained models differ on the same evaluated nodes, in all and by kind of node.
 
     Kinds are those by the true labels, in the graph of the first.
