@@ -294,9 +294,10 @@ def test_weights_of_edges_count_or_a_warning_says_that_they_do_not(name):
     options = {key: value for key, value in options.items() if key in kind.Options.model_fields}
     model = make_fitted(lambda: kind.for_inputs(inputs, **options), inputs)
     same = torch.equal(model(inputs), model(without))
-    assert same == (not kind.uses_weights)
-    assert model.uses_weights == kind.uses_weights
-    if kind.uses_weights:
+    assert same == (not model.uses_weights)
+    if name != "mixture":  # its experts decide
+        assert model.uses_weights == kind.uses_weights
+    if model.uses_weights:
         model.check_edges(inputs.graph)
     else:
         with pytest.warns(NcgnnWarning, match="does not use the weights of edges"):

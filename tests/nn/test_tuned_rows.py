@@ -39,7 +39,9 @@ def test_few_rows_are_those_of_all(name, direction, sparse, residual):
 
 def test_new_nodes_are_answered_alike_whole_or_in_their_field():
     graph = directed_graph(True)
-    trained = ncgnn.fit(graph, "tuned-sage", hidden=8, epochs=3, layers=2, direction="separate")
+    trained = ncgnn.fit(
+        graph, "tuned-sage", hidden=8, epochs=3, layers=2, direction="separate", calibration="none"
+    )
     later = graph.extend(np.eye(30)[:2], [[400, 5, 401], [3, 400, 400]])
     answers = trained.predict(later, only="new", probabilities=True).table.to_pydict()
     with torch.no_grad():

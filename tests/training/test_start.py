@@ -14,7 +14,7 @@ from ncgnn.training import find_start, load_run, make_config, point_latest, trai
 from ncgnn.training.start import _shapes, _Sizes, first_model
 
 #: Weights of several channels side by side.
-MIX_CLASSES = {"acmgcn", "gbksage"}
+MIX_CLASSES = {"acmgcn", "gbksage", "mixture"}
 OPTIONS = {"hidden": 8, "epochs": 4, "split": "stratified"}
 
 
