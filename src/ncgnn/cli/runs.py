@@ -304,9 +304,7 @@ def predict(
     if coverage is not None:
         ncgnn.training.check_coverage(coverage)
     elif sets is not None or sets_by is not None or allow_empty:
-        raise InputError(
-            "--sets, --sets-by and --allow-empty need --coverage; give one, like 0.9."
-        )
+        raise InputError("--sets, --sets-by and --allow-empty need --coverage; give one, like 0.9.")
     sets, sets_by = sets or "lac", sets_by or "nc"
     folder = _folder(run, runs)
     ncgnn.training.RunFolder(folder).check()

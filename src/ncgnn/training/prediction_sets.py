@@ -192,9 +192,7 @@ def check_coverage(coverage: object) -> None:
     """
     if not isinstance(coverage, float | int | np.floating) or not 0 < coverage < 1:
         got = f"{coverage:g}" if isinstance(coverage, float | int) else repr(coverage)
-        raise InputError(
-            f"coverage must lie between 0 and 1; got {got}; 0.9 means 90 of 100 sets."
-        )
+        raise InputError(f"coverage must lie between 0 and 1; got {got}; 0.9 means 90 of 100 sets.")
 
 
 def about_few_validation(coverage: float, nodes: int) -> str:
