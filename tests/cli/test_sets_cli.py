@@ -80,6 +80,14 @@ def test_a_coverage_that_is_no_share_is_refused(runs, command, share):
     assert "0.9 means 90 of 100 sets" in done.stderr
 
 
+@pytest.mark.parametrize("words", [("--sets", "lac"), ("--sets-by", "none"), ("--allow-empty",)])
+def test_words_about_sets_need_a_coverage(runs, words, tmp_path):
+    done = run("predict", "latest", "--runs", runs, "--out", tmp_path / "a.csv", *words)
+    assert done.exit_code == 2
+    assert "need --coverage" in done.stderr
+    assert not (tmp_path / "a.csv").exists()
+
+
 def test_calibration_is_a_setting(runs, tmp_path):
     options = ("--model", "gcn", "--set", "hidden=16", "--set", "epochs=3", "--runs", tmp_path)
     assert run("train", "digits", *options, "--set", "calibration=none").exit_code == 0

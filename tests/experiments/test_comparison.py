@@ -70,6 +70,16 @@ def test_runs_are_compared_over_the_splits_that_both_have():
     assert compare_runs(runs(FIRST), {}) is None
 
 
+def test_the_correction_is_the_mean_of_splits_of_several_sizes():
+    first, second = runs(FIRST), runs(SECOND)
+    for one in (first, second):
+        one[0].result["nodes"] = {"train": 20, "test": 60}
+    wanted = paired_test(FIRST, SECOND, (3 + 3 * 20 / 60) / 4).p_value
+    assert compare_runs(first, second).p_value == pytest.approx(wanted)
+    first[3].result["nodes"] = {}
+    assert compare_runs(first, second).p_value is None
+
+
 def test_another_score_may_be_compared_and_may_be_missing():
     def score(record):
         return record.result["part"]

@@ -245,6 +245,15 @@ def test_stored_records_add_up(tmp_path):
         read_stored(path)
 
 
+def test_an_earlier_revision_never_replaces_a_later_one(tmp_path):
+    path, old = tmp_path / "kept.jsonl", record(test=0.4)
+    new = replace(old, result=record(test=0.5).result | {"revision": 2})
+    assert write_stored([old], path) == 1
+    assert write_stored([new], path) == 1
+    assert write_stored([old], path) == 0
+    assert read_stored(path) == [new]
+
+
 @pytest.mark.parametrize(
     "harm",
     [

@@ -79,6 +79,25 @@ def test_runs_without_high_or_without_test_nodes():
     assert all(one.high is None or one.high.difference is None for one in both)
 
 
+def test_a_handful_of_nodes_says_nothing():
+    few = [record("gcn", seed, 0.9, 0.2, sizes=(95, 5)) for seed in range(2)]
+    more = [record("mlp", seed, 0.8, 0.4, sizes=(95, 5)) for seed in range(2)]
+    rows = by_true_group(results_table([*few, *more]), "gcn")
+    assert [one.high for one in rows] == [None, None]
+    (table,) = true_group_tables(rows)
+    assert [line[6:8] for line in table.rows] == [("5", "too few")] * 2
+    assert "fewer than 10" in table.notes[0]
+    mixed = by_true_group(results_table([few[0], *MADE[1:3]]))
+    assert list(mixed[0].high.records) == [1, 2]
+
+
+def test_runs_that_do_not_say_what_they_divide_at_are_left_out():
+    untold = [replace(one, result=dict(one.result)) for one in MADE[:3]]
+    for one in untold:
+        del one.result["thresholds"]
+    assert by_true_group(results_table(untold)) == []
+
+
 def test_tables_and_columns_say_the_same():
     rows = by_true_group(results_table(MADE), "gcn")
     (table,) = true_group_tables(rows)

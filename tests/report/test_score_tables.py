@@ -157,6 +157,14 @@ def test_two_runs_are_compared_in_points() -> None:
     assert table.rows[2][2:4] == ("too few", "too few")
 
 
+def test_a_control_without_groups_is_not_told_to_have_some() -> None:
+    result = detailed_result() | {"group_sizes": [300, 0]}
+    for grouped, told in ((True, 1), (False, 0)):
+        config = make_config(dataset="tiny", model="ncgcn", settings={"grouped": grouped})
+        places = evaluation_tables(result, config)[-1]
+        assert sum("high NC holds 0 of 300" in note for note in places.notes) == told
+
+
 def test_figures_show_intervals_and_shares() -> None:
     result = detailed_result()
     figure = places_figure(result)

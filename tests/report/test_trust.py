@@ -27,8 +27,8 @@ def result(trained):
 def test_tables_hold_what_was_counted(result, trained):
     probabilities, sets = trust_tables(result)
     found = result["calibration"]
-    errors = [f"{found[when]['calibration_error']:.3f}" for when in ("before", "after")]
-    assert probabilities.rows[0] == ("calibration error", *errors)
+    errors = [f"{100 * found[when]['calibration_error']:.2f}" for when in ("before", "after")]
+    assert probabilities.rows[0] == ("calibration error, %", *errors)
     assert f"Temperature {found['temperature']:.2f}; by kind" in probabilities.notes[0]
     overall = result["sets"]["parts"][0]
     rules = ("lac", "lac_by_nc", "aps", "aps_by_nc")
@@ -54,6 +54,12 @@ def test_parts_of_few_nodes_show_nothing(result):
     sets = {**result["sets"], "parts": [*result["sets"]["parts"], few]}
     table = trust_tables({**result, "sets": sets})[1]
     assert ("alone", "3", *["too few"] * 4) in table.rows
+
+
+def test_too_few_validation_nodes_are_told_beside_the_sets(result, trained):
+    assert not any("validation nodes or more" in note for note in trust_tables(result)[1].notes)
+    told = trust_tables(trained.evaluate(coverage=0.999))[1].notes
+    assert any("needs 999 validation nodes or more; there are 180" in note for note in told)
 
 
 def test_runs_without_calibration_say_so(trained):

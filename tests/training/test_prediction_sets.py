@@ -43,6 +43,7 @@ def test_quantiles_by_hand():
     assert conformal_quantile(scores, 0.7) == 0.7  # 0.7 · 10 is 7, not a little more
     assert conformal_quantile(scores, 0.91) == np.inf
     assert conformal_quantile(scores[:0], 0.5) == np.inf
+    assert conformal_quantile(scores, 1e-12) == 0.1  # the first, however little is asked for
     assert [smallest_group(c) for c in (0.5, 0.9, 0.95, 0.99)] == [50, 50, 100, 500]
 
 
@@ -163,7 +164,7 @@ def test_unknown_nc_falls_back_on_all_nodes():
     assert (rule.sets(shares, unknown) == every.sets(shares, unknown)).all()
 
 
-@pytest.mark.parametrize("coverage", [0, 1, 90, -0.1, np.nan])
+@pytest.mark.parametrize("coverage", [0, 1, 90, -0.1, np.nan, "0.9", True])
 def test_a_coverage_is_a_share(coverage):
     shares, labels, *_ = draw(50)
     with pytest.raises(InputError, match="coverage must lie between 0 and 1"):
@@ -315,6 +316,8 @@ def test_too_few_validation_nodes_are_told(trained):
     with pytest.warns(NcgnnWarning, match="needs 999 validation nodes or more; there are 140"):
         answers = trained.predict(coverage=0.999)
     assert (answers["set_size"] == 4).all()
+    # Who only looks at scores has not asked for sets.
+    assert trained.evaluate(coverage=0.999)["sets"]["parts"][0]["lac"]["size"] == 4
 
 
 @pytest.mark.parametrize(
@@ -323,6 +326,9 @@ def test_too_few_validation_nodes_are_told(trained):
         ({"coverage": 90}, "coverage must lie between 0 and 1; got 90"),
         ({"coverage": 0.9, "sets": "raps"}, "sets must be 'lac', 'aps' or 'aps-random'"),
         ({"coverage": 0.9, "sets_by": "kind"}, "sets_by must be 'nc' or 'none'"),
+        ({"sets": "aps"}, "sets, sets_by and allow_empty need a coverage"),
+        ({"sets_by": "none"}, "sets, sets_by and allow_empty need a coverage"),
+        ({"allow_empty": True}, "sets, sets_by and allow_empty need a coverage"),
     ],
 )
 def test_wrong_words_are_named(trained, wrong, words):
@@ -347,6 +353,10 @@ def test_the_evaluation_counts_what_predict_gives(trained, graph):
         assert parts["kind", kind]["lac_by_nc"]["coverage"] == pytest.approx(holds[chosen].mean())
     for by in ("nc", "kind", "degree", "class"):
         assert sum(one["nodes"] for one in report["parts"] if one["by"] == by) == len(answers)
+    divided = trained.evaluate()["accuracy_by_degree"]
+    degrees = {one["part"]: one["nodes"] for one in report["parts"] if one["by"] == "degree"}
+    ranges = {(one["from"], one["to"]): one["nodes"] for one in divided}
+    assert degrees == {"–".join(map(str, dict.fromkeys(ends))): n for ends, n in ranges.items()}
     bare = trained.predict(only="test", coverage=0.8, allow_empty=True)
     held = np.array([row["label"] in row["set"] for row in bare])
     assert overall["limit_coverage"] == pytest.approx(held.mean())

@@ -130,15 +130,19 @@ Coverage = Annotated[
     ),
 ]
 SetsBy = Annotated[
-    Literal["nc", "none"],
+    Literal["nc", "none"] | None,
     typer.Option(
         "--sets-by",
-        help="What the sets' promise holds for: every group of similar NC, or all nodes together.",
+        help="What the sets' promise holds for: nc, every group of similar NC, or none, all nodes "
+        "together. Default: nc.",
     ),
 ]
 Sets = Annotated[
-    Literal["lac", "aps", "aps-random"],
-    typer.Option("--sets", help="The score of sets: lac for the smallest, or aps, aps-random."),
+    Literal["lac", "aps", "aps-random"] | None,
+    typer.Option(
+        "--sets",
+        help="The score of sets: lac for the smallest, or aps, aps-random. Default: lac.",
+    ),
 ]
 DataDir = Annotated[
     Path | None,

@@ -272,8 +272,8 @@ def predict(
         bool, typer.Option("--update-old", help="Give old nodes new answers beside new neighbors.")
     ] = False,
     coverage: opt.Coverage = None,
-    sets: opt.Sets = "lac",
-    sets_by: opt.SetsBy = "nc",
+    sets: opt.Sets = None,
+    sets_by: opt.SetsBy = None,
     allow_empty: Annotated[
         bool,
         typer.Option(
@@ -303,6 +303,9 @@ def predict(
     """
     if coverage is not None:
         ncgnn.training.check_coverage(coverage)
+    elif sets is not None or sets_by is not None or allow_empty:
+        raise InputError("--sets, --sets-by and --allow-empty need --coverage; give one, like 0.9.")
+    sets, sets_by = sets or "lac", sets_by or "nc"
     folder = _folder(run, runs)
     ncgnn.training.RunFolder(folder).check()
     path = free_table(out or folder / "answers.csv", force)

@@ -136,10 +136,10 @@ def _same_split(first: Record, second: Record) -> bool:
 def _test(runs: Sequence[Record], mine: Sequence[float], theirs: Sequence[float]) -> Difference:
     """A paired test, where it is known what the pairs are drawn from."""
     splits = {run.result.get("split_sha256") for run in runs}
-    nodes = runs[0].result.get("nodes") or {}
+    sizes = [run.result.get("nodes") or {} for run in runs]
     if len(splits) == 1 < len(runs):  # all seeds share one split: weights alone were drawn anew
         return replace(paired_test(mine, theirs), over="initializations")
-    if len(splits) == len(runs) and nodes.get("train"):
-        ratio = nodes["test"] / nodes["train"]
+    if len(splits) == len(runs) and all(nodes.get("train") for nodes in sizes):
+        ratio = statistics.fmean(nodes["test"] / nodes["train"] for nodes in sizes)
         return replace(paired_test(mine, theirs, ratio), over="splits")
     return replace(paired_test(mine, theirs), p_value=None, margin=None)

@@ -229,8 +229,13 @@ def _place(record: Record, known: dict[tuple[str, str], Record]) -> tuple[str, s
 
 
 def _tells_more(record: Record, known: Record) -> bool:
-    """Whether a run came out differently, or its graph or version was unknown so far."""
+    """Whether a run came out differently, or its graph or version was unknown so far.
+
+    What an earlier revision of a model left never replaces what a later one has.
+    """
     if known.graph and not record.graph:
+        return False
+    if _revision(record.result) < _revision(known.result):
         return False
     told = (record.graph and not known.graph) or (record.code and not known.code)
     return bool(told) or record.result != known.result

@@ -2,6 +2,7 @@
 
 Every run holds its test accuracy on nodes of low and of high NC by the true labels. Models with
 thresholds of their own divide nodes at these, so two models are compared where they divide alike.
+A run that has tested hardly any node of a group says nothing of it, and does not count there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ncgnn.experiments.results import compare_row, find_references
+from ncgnn.training import FEWEST_NODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,7 +29,7 @@ class TrueGroupRow:
         row: The runs on all test nodes.
         division: What NC was divided at, in words.
         low: The runs as if nodes of the lowest group were all that was tested; None where no run
-            has tested any.
+            has tested :data:`ncgnn.training.FEWEST_NODES` or more.
         high: Likewise for the highest group, with the difference to the row compared with.
         low_nodes: Mean number of test nodes of the lowest group.
         high_nodes: Mean number of test nodes of the highest group.
@@ -73,7 +75,7 @@ def _in_group(row: Row, group: Group) -> Row | None:
 
 def _tested_on(record: Record, group: Group) -> Record | None:
     part = _part(record, group)
-    if part is None:
+    if part is None or part["nodes"] < FEWEST_NODES:
         return None
     result = record.result
     scores = {"val": result["scores"]["val"], "test": {"accuracy": part["accuracy"]}}
@@ -85,9 +87,9 @@ def _tested_on(record: Record, group: Group) -> Record | None:
 def _part(record: Record, group: Group) -> dict[str, Any] | None:
     """What a run holds of the test nodes of a group; None where there are none."""
     result = record.result
-    if "test" not in result["scores"]:
+    if "test" not in result["scores"] or "thresholds" not in result:
         return None
-    number = 0 if group == "low" else len(result.get("thresholds", ()))
+    number = 0 if group == "low" else len(result["thresholds"])
     parts: list[dict[str, Any]] = result.get("accuracy_by_true_group", [])
     return next((part for part in parts if part["part"] == number), None)
 

@@ -12,6 +12,7 @@ from ncgnn.report.scores import graph_name, model_on_graph, score_row
 from ncgnn.report.style import percent
 from ncgnn.report.tables import Marked, Table
 from ncgnn.training import (
+    FEWEST_NODES,
     METRICS,
     SCORE_NAMES,
     summary,
@@ -178,12 +179,13 @@ def true_group_tables(rows: Sequence[TrueGroupRow]) -> list[Table]:
             lines += [()] if one.row.dataset != before else []
             before, row = one.row.dataset, one.row
             cells = (called[row.dataset], row.title, f"{len(row.records)}", one.division)
-            cells += (f"{one.low_nodes:,.0f}", percent(one.low and one.low.spread("test")))
-            cells += (f"{one.high_nodes:,.0f}", percent(one.high and one.high.spread("test")))
+            cells += (f"{one.low_nodes:,.0f}", _accuracy(one.low, one.low_nodes))
+            cells += (f"{one.high_nodes:,.0f}", _accuracy(one.high, one.high_nodes))
             lines.append((*cells, _difference(one.high) if compared and one.high else ""))
         notes = [
             "Test accuracy in percent on nodes of low and high NC by the true labels, mean ± "
-            "sample standard deviation over seeds, with the mean number of such test nodes."
+            "sample standard deviation over seeds, with the mean number of such test nodes. Runs "
+            f"with fewer than {FEWEST_NODES} of them do not count."
         ]
         if compared:
             notes.append(
@@ -196,6 +198,13 @@ def true_group_tables(rows: Sequence[TrueGroupRow]) -> list[Table]:
         title = f"Truly confused nodes, {split} split"
         tables.append(Table(title, head, tuple(lines), tuple(notes), left=2, text=(3,)))
     return tables
+
+
+def _accuracy(row: Row | None, nodes: float) -> str:
+    """Accuracy on the nodes of a group, of which a run may have tested hardly any."""
+    if row is None:
+        return "too few" if nodes else ""
+    return percent(row.spread("test"))
 
 
 def true_group_columns(rows: Sequence[TrueGroupRow]) -> dict[str, NDArray[Any]]:

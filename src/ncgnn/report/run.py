@@ -27,6 +27,7 @@ from ncgnn.report.scores import (
     place_tables,
     places_figure,
     score_text,
+    small_groups_text,
 )
 from ncgnn.report.style import (
     BLUE,
@@ -55,7 +56,6 @@ from ncgnn.training import (
     SPLIT,
     TIMING,
     TRIED,
-    about_small_groups,
     measure_name,
     read_config_file,
     refit_facts,
@@ -271,9 +271,7 @@ def _about_groups(run: RunFacts) -> str:
 
 
 def _about_small_groups(run: RunFacts) -> str:
-    options = run.config.get("model", {})
-    rule = options.get("threshold_kind", "value"), options.get("guidance", "nc")
-    text = about_small_groups(run.result.get("group_sizes", ()), *rule)
+    text = small_groups_text(run.result, run.config.get("model", {}))
     return text[:1].upper() + text[1:]
 
 

@@ -51,9 +51,7 @@ _DPI = 150
 def evaluation_tables(result: Record, config: RunConfig) -> list[Table]:
     """The scores of one run: in all, against another, per class, and by what is around nodes."""
     measure = measure_name(config.model.options.get("guidance", "nc"))
-    options = config.model.options
-    rule = options.get("threshold_kind", "value"), options.get("guidance", "nc")
-    small = about_small_groups(result.get("group_sizes", ()), *rule)
+    small = small_groups_text(result, config.model.options)
     tables = [
         _scores_table(result, config),
         against_table(result),
@@ -62,6 +60,14 @@ def evaluation_tables(result: Record, config: RunConfig) -> list[Table]:
         _one_table(result, places(result, measure), small),
     ]
     return [table for table in tables if table is not None]
+
+
+def small_groups_text(result: Record, options: Record) -> str:
+    """A sentence on groups with hardly any node; empty where it is meant to be so."""
+    if not options.get("grouped", True):
+        return ""
+    rule = options.get("threshold_kind", "value"), options.get("guidance", "nc")
+    return about_small_groups(result.get("group_sizes", ()), *rule)
 
 
 def _scores_table(result: Record, config: RunConfig) -> Table:

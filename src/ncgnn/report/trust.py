@@ -18,10 +18,11 @@ from ncgnn.report.style import (
     VERMILION,
     freeze_layout,
     number,
+    percent,
     show_percent,
 )
 from ncgnn.report.tables import Table
-from ncgnn.training import COMPARED, FEWEST_NODES
+from ncgnn.training import COMPARED, FEWEST_NODES, about_few_validation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,9 +60,11 @@ def trust_tables(result: Record, *, all_classes: bool = True) -> list[Table]:
 
 def _calibration_table(result: Record) -> Table:
     found, part = result["calibration"], PARTS[result["evaluated"]]
-    rows: list[tuple[str, ...]] = []
-    for title, key in (("calibration error", "calibration_error"), ("cross-entropy", "loss")):
-        rows.append((title, *(number(found[when][key]) for when in ("before", "after"))))
+    both = found["before"], found["after"]
+    rows = [
+        ("calibration error, %", *(_error(one) for one in both)),
+        ("cross-entropy", *(number(one["loss"]) for one in both)),
+    ]
     counts, by_kind = found["validation_nodes_by_kind"], found["temperature_by_kind"]
     kinds = [f"{k} {by_kind[k]:.2f} ({counts[k]:,})" for k in KINDS if k in by_kind]
     text = "Probabilities are the model's own: calibration is none."
@@ -73,6 +76,11 @@ def _calibration_table(result: Record) -> Table:
     head = (f"{part} nodes", "as the model says", "with temperatures")
     notes = (text, *_about_own_nodes(result))
     return Table("Probabilities, before calibration and after", head, tuple(rows), notes)
+
+
+def _error(found: Record) -> str:
+    """An error of calibration in percent, as other scores are."""
+    return percent(found["calibration_error"]) or "–"
 
 
 def _about_own_nodes(result: Record) -> list[str]:
@@ -97,6 +105,8 @@ def _sets_table(result: Record, all_classes: bool) -> Table:
         f"{', '.join(limits)}.",
     ]
     notes += _about_own_nodes(result)
+    if few := about_few_validation(sets["coverage"], result["nodes"]["val"]):
+        notes.append(f"Note: {few}")
     for by, heading in DIVISIONS.items():
         records = [record for record in sets["parts"] if record["by"] == by]
         if by == "class" and not all_classes and len(records) > _MOST_CLASSES:
@@ -146,14 +156,14 @@ def _draw_reliability(axis: Axes, found: Record) -> None:
     axis.plot((0, 1), (0, 1), color=GRAY, linestyle="--", linewidth=1.2)
     for when, color, marker in (("before", ORANGE, "s"), ("after", BLUE, "o")):
         points = [one for one in found[when]["reliability"] if one["nodes"] >= FEWEST_NODES]
-        error = number(found[when]["calibration_error"])
+        error = _error(found[when])
         axis.plot(
             [one["confidence"] for one in points],
             [one["accuracy"] for one in points],
             color=color,
             marker=marker,
             markersize=4.5,
-            label=f"{when} calibration, error {error}",
+            label=f"{when} calibration, error {error} %",
         )
     axis.set_xlabel("probability of the answer")
     axis.set_ylabel("right answers")

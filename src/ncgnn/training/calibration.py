@@ -95,7 +95,7 @@ class Calibration:
 
     def probabilities(self, logits: torch.Tensor, kinds: NDArray[np.str_]) -> NDArray[np.float64]:
         """Probabilities [n, classes] of nodes of these kinds."""
-        divided = logits.detach().double().cpu().numpy() / self.temperatures(kinds)[:, None]
+        divided = logits.detach().cpu().double().numpy() / self.temperatures(kinds)[:, None]
         return torch.softmax(torch.from_numpy(divided), dim=1).numpy()
 
 

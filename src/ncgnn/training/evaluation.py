@@ -80,7 +80,7 @@ def scores(logits: torch.Tensor, labels: torch.Tensor, nodes: torch.Tensor) -> S
         raise InputError("there are no nodes to score; the split has an empty part.")
     chosen, truth = logits.index_select(0, nodes).detach(), labels.index_select(0, nodes)
     values: Scores = {metric: score(metric, chosen, truth) for metric in METRICS}
-    probabilities = torch.softmax(chosen.double(), dim=1).cpu().numpy()
+    probabilities = torch.softmax(chosen.cpu().double(), dim=1).numpy()
     values["calibration_error"] = calibration_error(truth.cpu().numpy(), probabilities)
     values["loss"] = float(torch.nn.functional.cross_entropy(chosen, truth))
     return {
@@ -111,7 +111,7 @@ def score(metric: Metric, logits: torch.Tensor, labels: torch.Tensor) -> float |
     from sklearn import metrics
 
     true = labels.cpu().numpy()
-    probabilities = torch.softmax(logits.detach().double(), dim=1).cpu().numpy()
+    probabilities = torch.softmax(logits.detach().cpu().double(), dim=1).numpy()
     predicted = probabilities.argmax(1)
     if metric == "accuracy":
         return float(np.mean(predicted == true))
@@ -266,7 +266,8 @@ def scores_by_place(
     if rule is not None and rule.guidance != "nc":  # then it is what groups follow instead
         confusion = neighborhood_confusion(graph, outcome.classes, num_classes=graph.num_classes)
     estimated, actual = (ranked_tenths(values[nodes]) for values in (confusion, true.confusion))
-    degrees = {place: _degrees_of(place) for place in range(int(degree.max(initial=0)) + 1)}
+    ranges = enumerate(map(degree_range, range(int(degree.max(initial=0)) + 1)))
+    degrees = {place: {"from": low, "to": high} for place, (low, high) in ranges}
     group = true.group[nodes]
     return {
         "accuracy_by_kind": known.by_part(kind[nodes], kinds, macro_f1=True),
@@ -299,11 +300,9 @@ def degree_classes(graph: Graph) -> NDArray[np.int64]:
     return np.where(degree > 0, 1 + doublings, 0)
 
 
-def _degrees_of(place: int) -> dict[str, Any]:
+def degree_range(place: int) -> tuple[int, int]:
     """The smallest and the largest degree of a class of :func:`degree_classes`."""
-    if place < 2:
-        return {"from": place, "to": place}
-    return {"from": 2 ** (place - 2) + 1, "to": 2 ** (place - 1)}
+    return (place, place) if place < 2 else (2 ** (place - 2) + 1, 2 ** (place - 1))
 
 
 def ranked_tenths(

@@ -34,6 +34,7 @@ import numpy as np
 
 from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.metrics import KINDS, class_names
+from ncgnn.training.evaluation import degree_classes, degree_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,8 +58,6 @@ COMPARED: dict[str, tuple[SetScore, SetGroups]] = {
     "aps": ("aps", "none"),
     "aps_by_nc": ("aps", "nc"),
 }
-# The lowest degree of every class of degrees.
-_DEGREES = (0, 1, 2, 4, 11, 31)
 
 
 @dataclass(frozen=True)
@@ -152,9 +151,29 @@ class SetRequest:
     by: SetGroups
     allow_empty: bool
 
+    @classmethod
+    def of(
+        cls, coverage: float | None, sets: SetScore, sets_by: SetGroups, allow_empty: bool
+    ) -> SetRequest | None:
+        """What the arguments of :meth:`TrainedModel.predict` ask for; None without a coverage.
+
+        Raises:
+            InputError: The coverage is no share, or there is none and sets are asked for.
+        """
+        if coverage is not None:
+            check_coverage(coverage)
+            return cls(coverage, sets, sets_by, allow_empty)
+        if allow_empty or (sets, sets_by) != ("lac", "nc"):
+            raise InputError(
+                "sets, sets_by and allow_empty need a coverage; give one, like coverage=0.9."
+            )
+        return None
+
     def apply(self, trained: TrainedModel, facts: Facts) -> Facts:
         """Give nodes the sets that the rule of a trained model says."""
         rule = trained.set_rule(self.coverage, self.score, self.by)
+        if text := about_few_validation(self.coverage, len(trained.split.val)):
+            warnings.warn(text, NcgnnWarning, stacklevel=4)
         told = facts.probabilities, facts.confusion, facts.ids
         return replace(facts, sets=rule.sets(*told, allow_empty=self.allow_empty))
 
@@ -165,16 +184,26 @@ class SetRequest:
         return replace(facts, sets=with_best(facts.sets, facts.probabilities))
 
 
-def check_coverage(coverage: float) -> None:
+def check_coverage(coverage: object) -> None:
     """Refuse a coverage that is no share.
 
     Raises:
-        InputError: It is not between 0 and 1.
+        InputError: It is no number between 0 and 1.
     """
-    if not 0 < coverage < 1:
-        raise InputError(
-            f"coverage must lie between 0 and 1; got {coverage:g}; 0.9 means 90 of 100 sets."
-        )
+    if not isinstance(coverage, float | int | np.floating) or not 0 < coverage < 1:
+        got = f"{coverage:g}" if isinstance(coverage, float | int) else repr(coverage)
+        raise InputError(f"coverage must lie between 0 and 1; got {got}; 0.9 means 90 of 100 sets.")
+
+
+def about_few_validation(coverage: float, nodes: int) -> str:
+    """A sentence where there are too few calibration nodes for a coverage; else empty."""
+    fewest = ceil(coverage / (1 - coverage) - 1e-9)
+    if nodes >= fewest:
+        return ""
+    return (
+        f"a coverage of {coverage:g} needs {fewest:,} validation nodes or more; there are "
+        f"{nodes:,}, so that every set holds all classes."
+    )
 
 
 def with_best(sets: NDArray[np.bool_], probabilities: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -212,7 +241,7 @@ def _random_parts(ids: NDArray[Any]) -> NDArray[np.float64]:
 def conformal_quantile(scores: NDArray[np.float64], coverage: float) -> float:
     """The ⌈(n + 1)·coverage⌉-th smallest of n scores, infinite where there is none."""
     # Rounding must not turn 0.7 · 10 into a little more than 7.
-    place = ceil((len(scores) + 1) * coverage - 1e-9)
+    place = max(1, ceil((len(scores) + 1) * coverage - 1e-9))
     return float(np.partition(scores, place - 1)[place - 1]) if place <= len(scores) else inf
 
 
@@ -271,7 +300,7 @@ def find_rule(trained: TrainedModel, coverage: float, score: SetScore, by: SetGr
     if by not in get_args(SetGroups):
         raise InputError(f"sets_by must be 'nc' or 'none'; got '{by}'.")
     nodes = trained.split.val
-    rule = SetRule.fit(
+    return SetRule.fit(
         trained.probabilities()[nodes],
         trained.graph.labels[nodes],
         trained.outcome.confusion[nodes] if by == "nc" else None,
@@ -280,15 +309,6 @@ def find_rule(trained: TrainedModel, coverage: float, score: SetScore, by: SetGr
         ids=trained.graph.ids[nodes],
         like=trained.outcome.confusion[~trained.seen],
     )
-    if rule.limit == inf:
-        fewest = ceil(coverage / (1 - coverage) - 1e-9)
-        warnings.warn(
-            f"a coverage of {coverage:g} needs {fewest:,} validation nodes or more; there are "
-            f"{len(nodes):,}, so that every set holds all classes.",
-            NcgnnWarning,
-            stacklevel=3,
-        )
-    return rule
 
 
 def sets_report(
@@ -346,10 +366,9 @@ def _parts(
     yield "nc", "unknown", group < 0
     for kind in KINDS:
         yield "kind", kind, trained.outcome.kinds[nodes] == kind
-    degrees = trained.graph.degrees[nodes]
-    for low, high in zip(_DEGREES, [*_DEGREES[1:], inf], strict=True):
-        name = f"{low}" if high == low + 1 else f"{low}–{high - 1}"
-        name = f"{low} or more" if high == inf else name
-        yield "degree", name, (degrees >= low) & (degrees < high)
+    degrees = degree_classes(trained.graph)[nodes]
+    for place in np.unique(degrees).tolist():
+        low, high = degree_range(place)
+        yield "degree", f"{low}" if low == high else f"{low}–{high}", degrees == place
     for number, name in enumerate(class_names(trained.graph)):
         yield "class", name, trained.graph.labels[nodes] == number

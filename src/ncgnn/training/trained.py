@@ -165,7 +165,7 @@ class TrainedModel:
         """
         logits = self.outcome.logits
         if not calibrated:
-            return torch.softmax(logits.double(), dim=1).cpu().numpy()
+            return torch.softmax(logits.cpu().double(), dim=1).numpy()
         return self.calibration.probabilities(logits, self.outcome.kinds)
 
     def predict(
@@ -220,9 +220,7 @@ class TrainedModel:
                 "graph that graph.extend makes of them."
             )
         given = self.graph if graph is None else as_graph(graph, require_labels=False)
-        wanted = None
-        if coverage is not None:
-            wanted = SetRequest(coverage, sets, sets_by, allow_empty)
+        wanted = SetRequest.of(coverage, sets, sets_by, allow_empty)
         facts = self._facts(given, only, update_old, self.refitted if refit else None, wanted)
         if others and only != "test":
             facts = self._average(facts, given, only, update_old, refit, others, wanted)

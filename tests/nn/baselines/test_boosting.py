@@ -107,6 +107,17 @@ def test_columns(direction, components):
     np.testing.assert_allclose(found, np.concatenate(expected, 1), rtol=1e-5, atol=1e-6)
 
 
+def test_fewer_nodes_than_components():
+    graph = ncgnn.generate(20, 40, classes=2, features=50, seed=0)
+    inputs = GraphInputs(graph).knowing(torch.from_numpy(graph.labels.copy()))
+    model = fitted(inputs, torch.arange(20), smallest_leaf=2)
+    assert model.components.shape == (50, 32)
+    told = model.components.abs().sum(0) > 0
+    assert told[:20].all()
+    assert not told[20:].any()
+    assert model(inputs).isfinite().all()
+
+
 def test_a_node_never_sees_its_own_label():
     inputs, train = task()
     model = fitted(inputs, train)

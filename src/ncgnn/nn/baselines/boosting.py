@@ -197,7 +197,10 @@ class Boosting(Model):
 
 
 def _find_components(features: Constant, width: int) -> torch.Tensor:
-    """The first right singular vectors of the features [features, width]; always the same ones."""
+    """The first right singular vectors of the features [features, width]; always the same ones.
+
+    Where there are fewer nodes than that, the vectors that they cannot tell are 0.
+    """
     from sklearn.decomposition import TruncatedSVD
     from threadpoolctl import threadpool_limits
 
@@ -208,7 +211,10 @@ def _find_components(features: Constant, width: int) -> torch.Tensor:
     known: Any = TruncatedSVD(width, n_iter=4, random_state=0)
     with threadpool_limits(1, "blas"):  # rounding depends on the number of threads
         known.fit(matrix)
-    return torch.from_numpy(known.components_.T.copy())
+    found = torch.zeros(int(matrix.shape[1]), width)
+    vectors = torch.from_numpy(known.components_.T.copy())
+    found[:, : vectors.shape[1]] = vectors
+    return found
 
 
 def _hold_out(labels: NDArray[np.int64], share: float) -> NDArray[np.bool_]:
