@@ -44,7 +44,8 @@ def test_a_graph_of_ones_own_is_trained_by_auto(trained):
     assert "Leaderboard" in done.stdout
     assert "logistic, penalty 10" in done.stdout
     assert "raph" in done.stdout  # what it adds
-    assert "in at most 60 min" in done.stderr
+    assert "5 candidates of 3 models (logistic, mlp, gcn): about " in done.stderr
+    assert "at most 60 min" in done.stderr
     assert "refitted on all 240 labels" in done.stderr
     latest = load_run(runs / "latest")
     assert latest.refitted is not None
@@ -102,6 +103,7 @@ def test_known_datasets_and_named_models_are_trained_as_before(place, tmp_path):
         (("--time", "5m", "--model", "gcn"), "--time is how long auto may take"),
         (("--model", "auto", "--start-from", "latest"), "start_from must be left out with auto"),
         (("--set", "candidates=gnc"), "unknown model 'gnc'"),
+        (("--tensorboard",), "--tensorboard must be left out with auto"),
     ],
 )
 def test_wrong_words_are_one_line(place, tmp_path, words, message):

@@ -1,10 +1,10 @@
-"""The leaderboard of a search as a table."""
+"""The leaderboard of a search, and the shares of experts, as tables."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
-from ncgnn.report import leaderboard
+from ncgnn.report import leaderboard, share_table
 from ncgnn.training import Row
 
 
@@ -35,3 +35,23 @@ def test_rows_are_sorted_by_validation_and_those_left_out_stand_together():
     assert plain["rows"][4][4] == "skipped: no time was left"
     assert table.rows[0][0].mark == "best"
     assert "70 of 90 seconds" in table.notes[0]
+
+
+def shares(**more):
+    experts = [{"expert": "mlp", "share": 0.25}, {"expert": "gcn, rate 0.03", "share": 0.75}]
+    kinds = {"clear": 1200, "mixed": 30}
+    return {"evaluated": "test", "mixture": {"experts": experts, "nodes_by_kind": kinds, **more}}
+
+
+def test_shares_of_experts_stand_by_kind_where_there_is_a_gate():
+    assert share_table({"evaluated": "test"}) is None
+    plain = share_table(shares())
+    assert plain.plain()["rows"] == [["mlp", "25.00"], ["gcn, rate 0.03", "75.00"]]
+    assert "no gate" in plain.notes[0]
+    by_kind = [{"clear": 0.2, "mixed": 0.9}, {"clear": 0.8, "mixed": 0.1}]
+    gated = [one | {"by_kind": k} for one, k in zip(shares()["mixture"]["experts"], by_kind,
+                                                    strict=True)]  # fmt: skip
+    table = share_table(shares(experts=gated))
+    assert table.head == ("expert", "share", "clear", "mixed")
+    assert table.plain()["rows"][0] == ["mlp", "25.00", "20.00", "90.00"]
+    assert "clear 1,200, mixed 30" in table.notes[0]

@@ -13,7 +13,15 @@ import torch
 import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import model_class
-from ncgnn.training import AutoWatcher, Row, auto_run, load_run, make_auto, refit_run
+from ncgnn.training import (
+    AutoWatcher,
+    Row,
+    auto_run,
+    find_other_seeds,
+    load_run,
+    make_auto,
+    refit_run,
+)
 from ncgnn.training.candidates import list_candidates, read_time
 from ncgnn.training.combination import (
     Unseen,
@@ -187,7 +195,9 @@ def test_a_failed_candidate_ends_nothing(graph, place, tmp_path, monkeypatch):
 def test_candidates_come_cheap_ones_first_and_each_once(graph, place):
     wanted = make_auto(dataset=place)
     found = list_candidates(wanted, graph)
-    at_once = [one.fits_at_once for one in found]
+    models = len({one.model for one in found})
+    assert len({one.model for one in found[:models]}) == models  # one of each before all others
+    at_once = [one.fits_at_once for one in found[:models]]
     assert at_once == sorted(at_once, reverse=True)
     assert len({one.config.name for one in found}) == len(found) == len({o.title for o in found})
     first = list(dict.fromkeys(one.model for one in found))
@@ -320,6 +330,63 @@ def test_a_mixture_is_saved_loaded_and_refitted(experts, graph, tmp_path):
     damaged.write_text(damaged.read_text().replace('"epochs": ', '"epochs": 1'))
     with pytest.raises(InputError, match=r"experts\.json has changed"):
         load_run(folder)
+
+
+@pytest.mark.parametrize("after", [2, 20])
+def test_an_interrupted_refit_of_a_mixture_continues_with_the_expert_it_was_at(
+    experts, tmp_path, after
+):
+    whole = refit_run(make_mixture(experts, [0.3, 0.3, 0.4], "full").save(tmp_path / "whole"))
+    folder = make_mixture(experts, [0.3, 0.3, 0.4], "full").save(tmp_path / "parts")
+    epochs = []
+    with pytest.raises(KeyboardInterrupt):
+        refit_run(folder, on_epoch=epochs.append, stop=lambda: len(epochs) == after)
+    finished = len(list((folder / "refit").glob("expert-*")))
+    needed = [one.schedule.epochs for one in load_run(folder).experts]
+    assert finished == sum(sum(needed[: n + 1]) < after for n in range(3))
+    more = []
+    again = refit_run(folder, on_epoch=more.append)
+    assert len(more) == sum(needed[finished:])
+    assert torch.equal(again.refitted.logits(), whole.refitted.logits())
+    assert not list((folder / "refit").glob("expert-*"))
+
+
+def test_a_mixture_says_how_much_each_expert_counts(experts):
+    even = make_mixture(experts, [0.2, 0.3, 0.5], "none").evaluate()["mixture"]
+    assert [one["share"] for one in even["experts"]] == pytest.approx([0.2, 0.3, 0.5])
+    assert all("by_kind" not in one for one in even["experts"])
+    mixture = make_mixture(experts, [0.2, 0.3, 0.5], "full")
+    torch.manual_seed(0)
+    with torch.no_grad():
+        mixture.model.second.normal_()
+    found = mixture.evaluate()["mixture"]
+    test = mixture.split.test
+    shares = mixture.model.shares(mixture.inputs, mixture.grouping.group)[:, test]
+    mixed = torch.from_numpy(mixture.outcome.kinds[test] == "mixed")
+    assert torch.allclose(shares.sum(0), torch.ones(len(test)))
+    assert found["nodes_by_kind"]["mixed"] == int(mixed.sum()) > 0
+    for one, mine in zip(found["experts"], shares, strict=True):
+        assert one["share"] == pytest.approx(float(mine.mean()), abs=1e-6)
+        assert one["by_kind"]["mixed"] == pytest.approx(float(mine[mixed].mean()), abs=1e-6)
+
+
+def test_what_other_seeds_chose_is_found_whatever_it_is(graph, place, tmp_path):
+    few = {"combine": False, "candidates": ["logistic", "mlp"], "time": "1h"}
+    runs = [
+        auto_run(make_auto(dataset=place, seed=seed, settings=LONG | few), tmp_path, graph=graph)
+        for seed in (0, 1)
+    ]
+    other = make_auto(dataset=place, seed=2, settings=LONG | few | {"candidates": ["gcn"]})
+    auto_run(other, tmp_path, graph=graph)
+    auto_run(make_auto(dataset=place, seed=3, settings=LONG | few | {"time": "2h"}), tmp_path,
+             graph=graph)  # fmt: skip
+    found = find_other_seeds(runs[0].folder)
+    seeds = [load_run(one).config.training.seed for one in found]
+    assert sorted(seeds) == [1, 3]  # more time is the same search, other candidates are not
+    chosen = {load_run(one).config.model.options.get("penalty", "mlp") for one in found}
+    assert chosen
+    answers = load_run(runs[0].folder).predict(others=[load_run(one) for one in found])
+    assert len(answers) == graph.num_nodes
 
 
 def test_experts_that_were_trained_apart_are_not_trained_as_one(graph):

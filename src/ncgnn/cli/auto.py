@@ -55,6 +55,14 @@ def read_time(time: str | None, names: Sequence[str | None]) -> dict[str, Any]:
     return {"time": time}
 
 
+def check_events(tensorboard: bool, names: Sequence[str | None]) -> None:
+    """Refuse ``--tensorboard`` for auto, whose many short trainings have no curve in common."""
+    if tensorboard and AUTO in names:
+        raise InputError(
+            "--tensorboard must be left out with auto, which trains many models; name one of them."
+        )
+
+
 def load_for(configs: Sequence[RunConfig | AutoConfig], data_dir: Path | None) -> Graph:
     """The graph that all of them are for."""
     first = configs[0]

@@ -137,14 +137,28 @@ class SearchProgress(AutoWatcher):
         self._bars, self._bar, self._note = bars, bar, note
         self._left_out = 0
 
-    def on_plan(self, candidates: Sequence[Candidate], seconds: float, spent: float) -> None:
-        """Say how much there is to do."""
-        models = len({candidate.model for candidate in candidates})
+    def on_plan(
+        self,
+        candidates: Sequence[Candidate],
+        seconds: float,
+        spent: float,
+        expected: float | None,
+    ) -> None:
+        """Say what there is to do, and about how long it will take."""
+        models = list(dict.fromkeys(candidate.model for candidate in candidates))
         before = f", {_duration(spent)} of it before" if spent > 1 else ""
-        self._note(
-            f"{len(candidates)} candidates of {models} models in at most {_duration(seconds)}"
-            f"{before}"
-        )
+        limit = f"at most {_duration(seconds)}{before}"
+        count = f"{len(candidates)} candidates"
+        if expected is None:
+            how_long = limit
+        elif expected <= seconds - spent:
+            how_long = f"about {_duration(expected)}, {limit}"
+        else:
+            how_long = (
+                f"{limit}; all would take about {_duration(expected)}, so that some have fewer "
+                "epochs or are left out"
+            )
+        self._note(f"{count} of {len(models)} models ({', '.join(models)}): {how_long}")
 
     def on_epoch(self, title: str, record: dict[str, Any], spent: float, best: Any) -> None:
         """Show which candidate is in training."""

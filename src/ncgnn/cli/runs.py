@@ -286,7 +286,7 @@ def predict(
         typer.Option(
             "--all-seeds",
             help="For nodes without a label and new ones, the mean of all runs that differ by the "
-            "seed alone.",
+            "seed alone; with auto, of what it chose for each seed.",
         ),
     ] = False,
     device: opt.Device = None,

@@ -14,6 +14,7 @@ from ncgnn._memory import keep_freed_memory
 from ncgnn.cli import options as opt
 from ncgnn.cli.auto import (
     changes_since,
+    check_events,
     default_model,
     list_configs,
     load_for,
@@ -103,6 +104,7 @@ def train(
     file = None if path is None else ncgnn.training.read_config_file(path)
     names = read_list(models, "--models") or (default_model(graph, file, chosen),)
     chosen |= read_time(time, names)
+    check_events(tensorboard, names)
     told: dict[str, Any] = {"dataset": graph, "split": split, "device": device}
     told |= {"config": file, "settings": chosen}
     configs = [make_any(name, seed=number, **told) for name in names for number in numbers]

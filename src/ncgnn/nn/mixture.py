@@ -168,19 +168,35 @@ class Mixture(Model):
         nodes: torch.Tensor | None,
     ) -> torch.Tensor:
         """The logits log Σ_e g_e P_e of the given nodes, None = all."""
+        return self.combine(*self._ask(inputs, group, key, nodes))
+
+    def _ask(
+        self,
+        inputs: GraphInputs,
+        group: torch.Tensor | None,
+        key: DropoutKey | None,
+        nodes: torch.Tensor | None,
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor] | None]:
+        """What every expert says at the given nodes, log P, and what the gate sees of it."""
         wanted = nodes if self.gate == "none" else None
         answers = [
             torch.log_softmax(expert.node_logits(inputs, group, key, wanted), dim=1)
             for expert in cast("Sequence[Model]", self.experts)
         ]
-        seen = None
-        if self.gate != "none":
-            seen = [self.describe(inputs, answer) for answer in answers]
-            if nodes is not None:
-                chosen = as_nodes(nodes, inputs.everyone)
-                answers = [answer.index_select(0, chosen) for answer in answers]
-                seen = [one.index_select(0, chosen) for one in seen]
-        return self.combine(answers, seen)
+        if self.gate == "none":
+            return answers, None
+        seen = [self.describe(inputs, answer) for answer in answers]
+        if nodes is not None:
+            chosen = as_nodes(nodes, inputs.everyone)
+            answers = [answer.index_select(0, chosen) for answer in answers]
+            seen = [one.index_select(0, chosen) for one in seen]
+        return answers, seen
+
+    @torch.no_grad()
+    def shares(self, inputs: GraphInputs, group: torch.Tensor | None) -> torch.Tensor:
+        """How much every expert counts at every node, without dropout [experts, nodes]."""
+        _, seen = self._ask(inputs, group, None, None)
+        return self.log_shares(seen, inputs.num_nodes).exp()
 
     def combine(
         self, answers: Sequence[torch.Tensor], seen: Sequence[torch.Tensor] | None

@@ -19,6 +19,7 @@ from .analysis import striking_tables as striking_tables
 from .analysis import write_analysis as write_analysis
 from .analysis import write_columns as write_columns
 from .auto import leaderboard as leaderboard
+from .auto import share_table as share_table
 from .changes import changes_tables as changes_tables
 from .explanation import check_explanation_path as check_explanation_path
 from .explanation import explanation_page as explanation_page

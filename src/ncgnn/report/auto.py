@@ -1,10 +1,11 @@
-"""The leaderboard of a search: what was tried, how good it was, and what was left out."""
+"""What a search has tried, and how much the experts of a mixture count, as tables."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.report.style import percent
+from ncgnn.metrics import KINDS
+from ncgnn.report.style import PARTS, percent
 from ncgnn.report.tables import Marked, Table
 from ncgnn.training import SCORE_NAMES
 
@@ -35,6 +36,31 @@ def leaderboard(facts: Mapping[str, Any]) -> Table:
         f"{facts['seconds']:.0f} of {facts['budget']:.0f} seconds were used."
     )
     return Table("Leaderboard", head, tuple(rows), (note,), text=(4,), compact=True, widths={0: 60})
+
+
+def share_table(result: Mapping[str, Any]) -> Table | None:
+    """How much every expert of a mixture counts, in all and by kind; None of other models.
+
+    Args:
+        result: What ``result.json`` holds.
+    """
+    found = result.get("mixture")
+    if found is None:
+        return None
+    experts, counts = found["experts"], found["nodes_by_kind"]
+    gated = all("by_kind" in one for one in experts)
+    kinds = [kind for kind in KINDS if gated and kind in counts]
+    rows = [
+        (one["expert"], percent(one["share"]), *(percent(one["by_kind"][kind]) for kind in kinds))
+        for one in experts
+    ]
+    part = PARTS[result["evaluated"]]
+    note = f"Percent, the same at all {part} nodes: there is no gate."
+    if gated:
+        sizes = ", ".join(f"{kind} {counts[kind]:,}" for kind in kinds)
+        note = f"Percent, mean over {part} nodes; of each kind, as the model estimates it: {sizes}."
+    head = ("expert", "share", *kinds)
+    return Table("How much each expert counts", head, tuple(rows), (note,), widths={0: 60})
 
 
 def _together(rows: list[Mapping[str, Any]]) -> Mapping[str, Any]:

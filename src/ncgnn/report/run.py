@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from ncgnn._io import atomic_write, write_text
 from ncgnn.errors import InputError
 from ncgnn.metrics import group_names
-from ncgnn.report.auto import leaderboard
+from ncgnn.report.auto import leaderboard, share_table
 from ncgnn.report.scores import (
     ABOUT_INTERVALS,
     class_table,
@@ -134,6 +134,7 @@ def run_page(run: RunFacts, pictures: Mapping[str, bytes]) -> str:
         refit=_about_refit(run.refit),
         auto=run.auto,
         leaderboard=None if run.auto is None else leaderboard(run.auto),
+        shares=share_table(result),
         selected_by=f"validation {SCORE_NAMES[result['metric']]}",
         about=_about(run),
         scores=_score_table(run),
@@ -182,13 +183,16 @@ def _about_refit(refit: Record | None) -> str:
 def _about(run: RunFacts) -> Table:
     result = run.result
     graph, dataset = str(result["graph"]), str(result["dataset"])
+    best = ("Best epoch", f"{result['best_epoch']} (from 0; {result['epochs']} were trained)")
+    if result["epochs"] == 1 and "mixture" in result:
+        best = ("Experts", f"{len(result['mixture']['experts'])}, each trained on its own")
     rows = (
         ("Dataset", dataset if graph == dataset else f"{dataset} ({graph})"),
         ("Model", str(result["model"])),
         ("Split family", f"{result['split']} ({run.split['origin']})"),
         ("Seed", str(result["seed"])),
         ("Split, SHA-256", str(result["split_sha256"])),
-        ("Best epoch", f"{result['best_epoch']} (from 0; {result['epochs']} were trained)"),
+        best,
         ("Selected by", f"validation {SCORE_NAMES[result['metric']]}"),
     )
     return Table("", (), rows, left=2)
@@ -304,12 +308,12 @@ def _environment_table(run: RunFacts) -> Table:
 def run_figures(config: Record, history: Sequence[Record], result: Record) -> dict[str, Figure]:
     """All figures of a run by name.
 
-    A model without groups has no ``interplay``, a run of one epoch no ``curves``, one of an earlier
-    version no ``places``, and one that is always right no ``confusion``.
+    A model without groups has no ``interplay``, a run of one epoch neither that nor ``curves``, one
+    of an earlier version no ``places``, and one that is always right no ``confusion``.
     """
     best, metric = int(result["best_epoch"]), str(result["metric"])
     figures = {"curves": curves_figure(history, best, metric)} if len(history) > 1 else {}
-    if "mean_nc" in result:
+    if "mean_nc" in result and len(history) > 1:
         measure = _measure(config)
         true = result["true_mean_nc"] if measure == "NC" else None
         figures["interplay"] = interplay_figure(history, true, best, measure, metric)

@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ncgnn.data import shorten
 from ncgnn.metrics import KINDS, group_names
+from ncgnn.report.auto import share_table
 from ncgnn.report.style import (
     BLUE,
     GRAY,
@@ -49,7 +50,10 @@ _DPI = 150
 
 
 def evaluation_tables(result: Record, config: RunConfig) -> list[Table]:
-    """The scores of one run: in all, against another, per class, and by what is around nodes."""
+    """The scores of one run: in all, against another, per class, and by what is around nodes.
+
+    Of a mixture, also how much each expert counts.
+    """
     measure = measure_name(config.model.options.get("guidance", "nc"))
     small = small_groups_text(result, config.model.options)
     tables = [
@@ -58,6 +62,7 @@ def evaluation_tables(result: Record, config: RunConfig) -> list[Table]:
         class_table(result),
         pair_table(result),
         _one_table(result, places(result, measure), small),
+        share_table(result),
     ]
     return [table for table in tables if table is not None]
 

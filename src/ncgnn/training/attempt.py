@@ -69,8 +69,17 @@ class Row:
 class AutoWatcher:
     """Hears of a search; does nothing."""
 
-    def on_plan(self, candidates: Sequence[Candidate], seconds: float, spent: float) -> None:
-        """What will be tried, how long it may take, and how long it took before."""
+    def on_plan(
+        self,
+        candidates: Sequence[Candidate],
+        seconds: float,
+        spent: float,
+        expected: float | None,
+    ) -> None:
+        """What will be tried, and how long it may take; how long it took before, and probably will.
+
+        ``expected`` is for those that are left to try, None where it is not known.
+        """
 
     def on_epoch(self, title: str, record: Record, spent: float, best: float | None) -> None:
         """An epoch of a candidate; ``best`` is the highest validation score of those before."""

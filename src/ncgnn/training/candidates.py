@@ -114,11 +114,18 @@ class AutoConfig:
     @property
     def name(self) -> str:
         """The name of the folder of the search; more time continues the same one."""
-        said = self.options.model_dump(mode="json", exclude={"time"})
-        base = self.base.sha256, said, dict(self.model), dict(self.training)
-        digest = hashlib.sha256(json.dumps(base, sort_keys=True).encode()).hexdigest()
         parts = self.base.name.replace(f"-{self.base.model.name}-", f"-{AUTO}-", 1)
-        return f"{parts.rpartition('-')[0]}-{digest[:10]}"
+        return f"{parts.rpartition('-')[0]}-{self._hash(self.base)[:10]}"
+
+    @property
+    def sha256(self) -> str:
+        """The hash of all that is asked for but the time and the seed."""
+        return self._hash(self.base.replaced("training", seed=0))
+
+    def _hash(self, base: RunConfig) -> str:
+        said = self.options.model_dump(mode="json", exclude={"time"})
+        asked = base.sha256, said, dict(self.model), dict(self.training)
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
 def make_auto(
@@ -215,24 +222,35 @@ class Candidate:
 def list_candidates(wanted: AutoConfig, graph: Graph) -> list[Candidate]:
     """The candidates in the order in which they are tried.
 
-    Those that are fitted in one go come first; then every model with its first rates, and then
-    those with other rates. Where edges point somewhere, models tell their directions apart.
+    Every model comes once, those first that are fitted in one go, and then those with other values
+    and other rates, so that a short time has seen one of each kind. Where edges point somewhere,
+    models tell their directions apart.
     """
     names = wanted.options.candidates
     fitted = [name for name in FITTED if name in (names or model_names())]
     stepwise = [name for name in names or STEPWISE if name not in FITTED]
-    found = [
-        _candidate(wanted, graph, name, values, {}) for name in fitted for values in FITTED[name]
-    ]
     rates = RATES if graph.source is None else TABLE_RATES
     if {"learning_rate", "weight_decay"} & wanted.training.keys():
         rates = ((rates[0]),)
     first = _name_rates(*rates[0])
-    for rate, decay in rates:
+
+    def fitted_with(place: slice) -> list[Candidate]:
+        every = [(name, values) for name in fitted for values in FITTED[name][place]]
+        return [_candidate(wanted, graph, name, values, {}) for name, values in every]
+
+    def trained_with(rate: float, decay: float) -> list[Candidate]:
         told = _name_rates(rate, decay)
-        for name in stepwise:
-            shown = {k: v for k, v in told.items() if v != first[k]}
-            found.append(_candidate(wanted, graph, name, {}, told, shown))
+        shown = {k: v for k, v in told.items() if v != first[k]}
+        return [_candidate(wanted, graph, name, {}, told, shown) for name in stepwise]
+
+    found = [*fitted_with(slice(1)), *trained_with(*rates[0]), *fitted_with(slice(1, None))]
+    # On large tables boosting is the slowest of all, so that a model of features and graph that is
+    # trained in steps, and can be stopped, comes before it.
+    place = next((n for n, c in enumerate(found) if c.sees_graph and not c.fits_at_once), 0)
+    slow = [c for c in found[:place] if c.config.model.options.get("rounds")]
+    found = [*(c for c in found[:place] if c not in slow), found[place], *slow, *found[place + 1 :]]
+    for other in rates[1:]:
+        found += trained_with(*other)
     # An option that is given for all may make two of them one.
     return list({one.config.name: one for one in reversed(found)}.values())[::-1]
 

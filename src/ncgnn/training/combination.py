@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
     from ncgnn.nn import Gate, GraphInputs
 
-#: At most so many experts are in a mixture, and so many times an average takes one of them.
-MOST_EXPERTS, ROUNDS = 4, 12
+#: At most so many experts are in an average, and under a gate, for which each is trained once more
+#: per fold; and so many times an average takes one of them.
+MOST_EXPERTS, MOST_GATED, ROUNDS = 8, 4, 24
 # Of a gate's training: its steps, how far they go, and how often validation nodes are asked.
 _STEPS, _RATE, _DECAY, _EVERY, _WAIT = 400, 0.02, 1e-3, 10, 8
 #: The score that the best single expert begins with, where all others have 0.

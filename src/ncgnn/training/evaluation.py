@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ncgnn.data import Split
     from ncgnn.graph import Graph
-    from ncgnn.nn import GraphInputs, Grouping, GroupingRule, Model
+    from ncgnn.nn import GraphInputs, Grouping, GroupingRule, Mixture, Model
     from ncgnn.training.inference import Outcome
     from ncgnn.training.trained import TrainedModel
 
@@ -57,7 +57,7 @@ SCORE_NAMES = {
 DETAILS = (
     *("classes", "confused_pairs", "most_confused"),
     *("accuracy_by_estimated_nc_decile", "accuracy_by_true_nc_decile", "accuracy_by_degree"),
-    *("calibration", "sets"),
+    *("calibration", "sets", "mixture"),
 )
 #: NC above it is high where a model has no threshold on NC of its own.
 DEFAULT_THRESHOLD = 0.5
@@ -224,6 +224,34 @@ def evaluation(
         if (alpha := model.channel_alpha) is not None:
             result["alpha"] = [float(a) for a in alpha.detach()]
     return result
+
+
+def expert_shares(trained: TrainedModel) -> dict[str, Any]:
+    """How much the experts of a mixture count at the evaluated nodes, in all and by kind.
+
+    Kinds are the estimated ones, as answers come with them. Without a gate every expert counts the
+    same at all nodes, and ``by_kind`` is left out.
+
+    Returns:
+        ``experts``, a record for each with its title and mean ``share``; and ``nodes_by_kind``.
+    """
+    model, options = cast("Mixture", trained.model.eval()), trained.config.model.options
+    tried = () if trained.auto is None else trained.auto["candidates"]
+    titles = {row["name"]: row["title"] for row in tried}
+    named = [titles.get(e.config.name, e.config.model.name) for e in trained.experts]
+    named = named or [expert["name"] for expert in options["experts"]]
+    _, nodes = evaluated_part(trained.split)
+    group = trained.grouping.group.to(trained.inputs.device)
+    shares = model.shares(trained.inputs, group).double().cpu().numpy()[:, nodes]
+    kind = trained.outcome.kinds[nodes]
+    at = {name: kind == name for name in KINDS if (kind == name).any()}
+    experts: list[dict[str, Any]] = []
+    for title, share in zip(named, shares, strict=True):
+        experts.append({"expert": title, "share": float(share.mean())})
+        if model.gate != "none":
+            by_kind = {name: float(share[where].mean()) for name, where in at.items()}
+            experts[-1]["by_kind"] = by_kind
+    return {"experts": experts, "nodes_by_kind": {k: int(one.sum()) for k, one in at.items()}}
 
 
 def evaluated_part(split: Split) -> tuple[str, NDArray[np.int64]]:

@@ -103,16 +103,26 @@ def read_trained(folder: RunFolder, config: RunConfig, inputs: GraphInputs) -> T
 
 
 def find_other_seeds(path: Path | str) -> list[Path]:
-    """The finished runs beside a run that differ from it by the seed alone."""
+    """The finished runs beside a run that differ from it by the seed alone.
+
+    Of a run that ``auto`` has chosen, these are what it has chosen with other seeds, too, which may
+    be other models.
+    """
     folder = RunFolder(find_run(path))
-    wanted = _without_seed(folder.read_config())
+    wanted, asked = _without_seed(folder.read_config()), _asked(folder)
     found: list[Path] = []
     for other in map(RunFolder, run_folders(folder.path.resolve().parent)):
         if other.is_done() and other.path.name != folder.path.resolve().name:
             with suppress(InputError):  # a run that is damaged, or of a model that is not at hand
-                if _without_seed(other.read_config()) == wanted:
+                same = asked is not None and _asked(other) == asked
+                if same or _without_seed(other.read_config()) == wanted:
                     found.append(other.path)
     return found
+
+
+def _asked(folder: RunFolder) -> str | None:
+    """What ``auto`` was asked for, seed and time aside, when it chose a run; None of others."""
+    return folder.read_json(TRIED).get("asked") if (folder / TRIED).is_file() else None
 
 
 def _without_seed(config: RunConfig) -> RunConfig:

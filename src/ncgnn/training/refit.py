@@ -11,6 +11,7 @@ and are those of a model that knew less.
 ``weights.safetensors`` its weights, with the groups and NC in force at the end
 ``metrics.jsonl``       one line per epoch: loss and accuracy on the training nodes, with dropout
 ``checkpoint.*``        the latest state, while it lasts
+``expert-0.*`` …        experts of a mixture that are done, while the others are not
 ``refit.json``          how it was made, checksums, and the hash of the run's own weights; written
                         last
 ======================  =======================================================================
@@ -19,7 +20,7 @@ and are those of a model that knew less.
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,7 @@ from ncgnn.training.trainer import ShareCorrection, Trainer, know_labels, use_we
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from ncgnn.nn import Model
     from ncgnn.training.trained import TrainedModel
@@ -225,22 +227,55 @@ def refit(trained: TrainedModel, on_epoch: Callable[[Record], None] | None = Non
 
 
 def _refit_experts(
-    trained: TrainedModel, on_epoch: Callable[[Record], None] | None
+    trained: TrainedModel,
+    on_epoch: Callable[[Record], None] | None,
+    folder: RunFolder | None = None,
 ) -> TrainedModel:
-    """Refit every expert of a mixture as it was trained; the gate stays what it is."""
-    began = time.perf_counter()
-    model, grouping = deepcopy(trained.model), trained.grouping
+    """Refit every expert of a mixture as it was trained; the gate stays what it is.
+
+    Args:
+        trained: The mixture.
+        on_epoch: Called with a record of every epoch.
+        folder: The run's folder, where experts that are done are kept until all are.
+    """
+    model, grouping, total = deepcopy(trained.model), trained.grouping, 0.0
     for place, expert in enumerate(trained.experts):
-        alone = replace(trained, config=expert.config, experts=())
-        refitter = Refitter(alone, expert.schedule)
-        refitter.run(on_epoch, keeps_weights=True)
-        weights = refitter.model.state_dict()
+        if (done := _read_expert(folder, place)) is None:
+            began = time.perf_counter()
+            alone = replace(trained, config=expert.config, experts=())
+            refitter = Refitter(alone, expert.schedule)
+            refitter.run(on_epoch, keeps_weights=True)
+            tensors = trained_tensors(refitter.model, refitter.state.best_grouping)
+            done = tensors, time.perf_counter() - began
+            if folder is not None:
+                about = {"of": _of(folder), "seconds": done[1]}
+                write_tensors(_expert_path(folder, place), tensors, about, durable=False)
+        tensors, seconds = done
+        weights = weights_under("model.", tensors)
         model.load_state_dict(
             {f"experts.{place}.{name}": value for name, value in weights.items()}, strict=False
         )
-        if refitter.rule is not None:
-            grouping = refitter.state.best_grouping
-    return _refitted(trained, model, grouping, time.perf_counter() - began)
+        if getattr(model, "grouped", None) == place:
+            grouping = Grouping(tensors["confusion"], tensors["group"])
+        total += seconds
+    return _refitted(trained, model, grouping, total)
+
+
+def _expert_path(folder: RunFolder, place: int) -> Path:
+    return folder / REFIT / f"expert-{place}.safetensors"
+
+
+def _read_expert(
+    folder: RunFolder | None, place: int
+) -> tuple[dict[str, torch.Tensor], float] | None:
+    """An expert that an interrupted refit of the same weights has finished, and its seconds."""
+    if folder is None or not (path := _expert_path(folder, place)).is_file():
+        return None
+    with suppress(DamagedFileError, KeyError):
+        tensors, about = read_tensors(path)
+        if about["of"] == _of(folder):
+            return tensors, float(about["seconds"])
+    return None
 
 
 def _refitted(
@@ -289,9 +324,9 @@ def refit_in(
             if on_epoch is not None:
                 on_epoch(record)
             if stop is not None and stop():
-                raise KeyboardInterrupt  # experts begin anew then
+                raise KeyboardInterrupt  # the expert in training begins anew then
 
-        result = _refit_experts(trained, after)
+        result = _refit_experts(trained, after, folder)
         write_refit(folder, result)
         return result
     refitter, seconds, records = _resume(place, folder, trained)
@@ -362,6 +397,8 @@ def write_refit(folder: RunFolder, result: TrainedModel) -> None:
     }
     place.write_json(REFITTED, said, durable=True)
     (place / CHECKPOINT).unlink(missing_ok=True)
+    for number in range(len(result.experts)):
+        _expert_path(folder, number).unlink(missing_ok=True)
 
 
 def refit_facts(folder: RunFolder) -> dict[str, Any] | None:

@@ -24,7 +24,7 @@ from ncgnn.nn import model_class
 from ncgnn.training.attempt import CANDIDATES, NO_TIME, Attempt, AutoWatcher, Row, about
 from ncgnn.training.candidates import AutoConfig, Candidate, list_candidates
 from ncgnn.training.combination import (
-    MOST_EXPERTS,
+    MOST_GATED,
     answer_unseen,
     is_better,
     make_mixture,
@@ -34,6 +34,7 @@ from ncgnn.training.combination import (
 from ncgnn.training.evaluation import score
 from ncgnn.training.folder import RESULT, DamagedFileError, RunFolder
 from ncgnn.training.folds import draw_folds
+from ncgnn.training.forecast import USUAL_EPOCHS, forecast
 from ncgnn.training.loading import new_inputs, new_trainer, read_trained
 from ncgnn.training.verdict import evaluated_nodes, judge
 
@@ -52,16 +53,12 @@ if TYPE_CHECKING:
 
 SEARCH, FOLDS = "search.json", "folds"
 
-# How many epochs are expected of the first candidate; of later ones, as many as others needed.
-_USUAL_EPOCHS = 120
 # A model that learns in rounds is not worth it with fewer.
 _LEAST_ROUNDS = 20
 # A model that is so far behind the best one is not tried with other rates.
 _FAR = 0.05
 # Shares of the budget: what is kept for the combination at most and at least, and for the end.
 _COMBINING, _LEAST_COMBINING, _ENDING = 0.4, 0.1, 0.03
-# Those that may be combined: the best of every model, and so many of the best of all.
-_BEST = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +127,8 @@ class Search:
             KeyboardInterrupt: ``stop`` said so; the same search continues.
             NcgnnError: No candidate could be trained.
         """
-        self.watcher.on_plan(self.candidates, self.budget, self.spent)
+        before = self.spent
+        self.watcher.on_plan(self.candidates, self.budget, before, self._expect())
         for candidate in self.candidates:
             known = self.rows.get(candidate.config.name)
             if known is None:
@@ -145,6 +143,14 @@ class Search:
         found = self._choose(singles)
         self._measure()
         return Found(replace(found.trained, auto=self._facts(found)), found.row)
+
+    def _expect(self) -> float | None:
+        """Seconds that what is left to try will probably take."""
+        left = [one for one in self.candidates if one.config.name not in self.rows]
+        with suppress(NcgnnError, MemoryError, RuntimeError):  # which _try tells of
+            combine = self.wanted.options.combine
+            return forecast(left, self.graph, self.split, self.clock, combine=combine)
+        return None
 
     def _try(self, candidate: Candidate) -> Row:
         """Train a candidate, unless there is no time for it."""
@@ -178,17 +184,22 @@ class Search:
         return self._complete(row, done)
 
     def _rounds_that_fit(self, candidate: Candidate, rounds: int) -> int:
-        """How many rounds of a model that goes on to its end fit into a fifth of what is left."""
+        """How many rounds of a model that goes on to its end fit into a tenth of what is left.
+
+        Later rounds are slower than the first ones that are timed.
+        """
         times: list[float] = []
         for few in (2, 6):
             config = candidate.with_option("rounds", few).config
             began = self.clock()
             new_trainer(config, self.graph, self.split).epoch()
             times.append(self.clock() - began)
-            if times[-1] * rounds / few < self.available / 5:
+            if times[-1] * rounds / few < self.available / 10:
                 return rounds
+            if times[-1] > self.available / 20:
+                return 0
         each = max((times[1] - times[0]) / 4, 1e-6)
-        return min(rounds, int((self.available / 5 - times[0]) / each))
+        return min(rounds, int((self.available / 10 - times[0]) / each))
 
     def _why_not(self, candidate: Candidate) -> str:
         """Why a candidate is not worth beginning; empty where it is."""
@@ -214,16 +225,16 @@ class Search:
         """
         keep = _ENDING * self.budget
         if self.wanted.options.combine:
-            best = sorted(self._finished(), key=lambda row: -(row.val or 0))[:MOST_EXPERTS]
+            best = sorted(self._finished(), key=lambda row: -(row.val or 0))[:MOST_GATED]
             need = max(_LEAST_COMBINING * self.budget, 2 * sum(map(_fold_seconds, best)))
             waits = {one.model for one in self.candidates} - {r.model for r in self.rows.values()}
             keep += min((_LEAST_COMBINING if waits else _COMBINING) * self.budget, need)
         return self.budget - self.spent - keep
 
     def usual_epochs(self, config: RunConfig) -> int:
-        """How many epochs a candidate probably needs."""
+        """How many epochs a candidate probably needs: as many as others did."""
         known = [len(curve) for curve in self.curves.values() if len(curve) > 1]
-        usual = int(np.median(known)) if known else _USUAL_EPOCHS
+        usual = int(np.median(known)) if known else USUAL_EPOCHS
         return min(config.training.epochs, usual)
 
     def _complete(self, row: Row, done: RunResult) -> Row:
@@ -255,9 +266,7 @@ class Search:
         if not self.wanted.options.combine or not others or rows[0].model == "majority":
             return best
         self.watcher.on_stage("combining the best ones")
-        models = {row.model: row for row in reversed(others)}
-        likely = [row for row in others if row in others[:_BEST] or models[row.model] is row]
-        return self._combine([best, *map(load, likely)])
+        return self._combine([best, *map(load, others)])
 
     def _combine(self, pool: list[Found]) -> Found:
         """The best of the first model, an average of some, and a mixture with a gate."""
@@ -277,6 +286,8 @@ class Search:
             average = self._add("average", experts, mixture, began, [*shares.values()])
             if is_better(average.trained, best.trained):
                 chosen = average
+            heaviest = sorted(shares, key=lambda place: (place > 0, -shares[place]))[:MOST_GATED]
+            experts = [pool[place] for place in sorted(heaviest)]
         else:  # nobody makes it likelier at all nodes; at some, the next model may
             other = next((p for p in range(1, len(pool)) if not (grouped[0] and grouped[p])), None)
             if other is None:
@@ -382,6 +393,7 @@ class Search:
             alone = read_trained(folder, folder.read_config(), found.trained.inputs)
         verdict = judge(found.trained, found.row, rows, alone, features)
         return {
+            "asked": self.wanted.sha256,
             "metric": self.metric,
             "evaluated": evaluated_nodes(found.trained)[0],
             "budget": self.budget,

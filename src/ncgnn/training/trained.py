@@ -17,7 +17,7 @@ from ncgnn.nn import Grouper, Mixture, counting_phases
 from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers, Facts
 from ncgnn.training.calibration import calibrate, calibration_report
-from ncgnn.training.evaluation import SCORE_NAMES, compare_trained, evaluation
+from ncgnn.training.evaluation import SCORE_NAMES, compare_trained, evaluation, expert_shares
 from ncgnn.training.explanation import Explanation, explain, locate
 from ncgnn.training.folder import (
     DATASET,
@@ -151,6 +151,8 @@ class TrainedModel:
             "calibration": calibration_report(self, nodes),
             "sets": sets_report(self, nodes, coverage),
         }
+        if isinstance(self.model, Mixture):
+            result["mixture"] = expert_shares(self)
         return result if against is None else result | {"against": compare_trained(self, against)}
 
     def logits(self) -> torch.Tensor:
