@@ -213,6 +213,18 @@ def test_a_model_that_sees_no_neighbors():
     assert given.tried["neighbors"] == 0
 
 
+@pytest.mark.parametrize("model", ["mlp", "logistic"])
+def test_features_are_ranked_by_models_that_see_no_neighbors(model):
+    graph = draw_graph()
+    settings = {"epochs": 2, "hidden": 8} if model == "mlp" else {}
+    trained = ncgnn.fit(graph, model, **settings)
+    many = int(graph.features.count_nonzero(axis=1).argmax())
+    found = trained.explain(f"n{many}", features=1)
+    assert found.num_features > 3
+    assert sum(one.part == "feature" for one in found.effects) == 1
+    assert f"{trained.model.title} looks at no neighbors." in found.notes
+
+
 def test_a_model_with_weights_for_pairs():
     graph = draw_graph()
     given, seen, *_ = check_effects(fit(graph, "hog"), graph, 5)
