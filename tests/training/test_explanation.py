@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -218,11 +219,13 @@ def test_features_are_ranked_by_models_that_see_no_neighbors(model):
     graph = draw_graph()
     settings = {"epochs": 2, "hidden": 8} if model == "mlp" else {}
     trained = ncgnn.fit(graph, model, **settings)
-    many = int(graph.features.count_nonzero(axis=1).argmax())
-    found = trained.explain(f"n{many}", features=1)
-    assert found.num_features > 3
-    assert sum(one.part == "feature" for one in found.effects) == 1
-    assert f"{trained.model.title} looks at no neighbors." in found.notes
+    counts = graph.features.count_nonzero(axis=1)
+    later = [graph.indices[a:b].max(initial=-1) for a, b in pairwise(graph.indptr.tolist())]
+    nodes = np.flatnonzero((counts > 3) & (np.array(later) > np.arange(NODES)))
+    for node in nodes[:3].tolist():
+        found = trained.explain(f"n{node}", features=1)
+        assert sum(one.part == "feature" for one in found.effects) == 1
+        assert f"{trained.model.title} looks at no neighbors." in found.notes
 
 
 def test_a_model_with_weights_for_pairs():
