@@ -45,7 +45,9 @@ def test_everything_is_in_the_json_and_in_the_run(runs):
     stored = RunFolder(folder).read_json("result.json")
     for key in NEW_KEYS:
         assert told[key] == stored[key], key
-    assert len(json.dumps(stored)) < 25_000
+    assert len(json.dumps(stored)) < 30_000
+    scores = {key: value for key, value in stored.items() if key not in ("calibration", "sets")}
+    assert len(json.dumps(scores)) < 15_000
     assert len(told["classes"]) == 10
     shown = run("evaluate", folder).stdout
     for words in ("Per class of test nodes", "Most confused classes", "NC, estimated", "Degree"):
@@ -110,8 +112,7 @@ def test_two_classes_and_no_test_nodes(tmp_path):
     shown = run("evaluate", folder).stdout
     assert "validation, 95 %" in shown
     assert "Per class of validation nodes" in shown
-    assert "no test nodes" in " ".join(shown.split())
-    assert shown.count("test nodes") == shown.count("no test nodes")
+    assert "test nodes" not in " ".join(shown.split()).replace("has no test nodes", "")
     assert run("report", folder).exit_code == 0
     page = (folder / "report.html").read_text()
     assert "Validation accuracy" in page

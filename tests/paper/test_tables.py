@@ -164,6 +164,18 @@ def test_gains_are_relative_and_over_common_seeds(made):
     assert accuracy.gain_table(replace(table, entries=entries, table="classic")) is None
 
 
+def test_runs_of_an_earlier_revision_are_marked_in_every_table(made):
+    data = made[3].data
+    for earlier in (False, True):
+        entries = {key: replace(one, earlier=earlier) for key, one in data.entries.items()}
+        shown = accuracy.Table1().tables(replace(data, entries=entries))
+        for table in shown:
+            ours = [row for row in table.rows if row and str(row[0]).startswith("NCGCN")]
+            assert ours
+            assert any("†" in str(cell) for row in ours for cell in row) == earlier, table.title
+            assert any("†" in note for note in table.notes) == earlier, table.title
+
+
 def test_the_papers_mean_gains_come_from_its_table(made):
     """It prints 8.04 and 4.54, from numbers with more digits, and counts OOM as no gain."""
     table = made[3].data

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -211,6 +212,20 @@ def test_a_model_that_sees_no_neighbors():
     assert {part for part, _ in seen} == {"features", "feature"}
     assert given.notes == ("MLP looks at no neighbors.",)
     assert given.tried["neighbors"] == 0
+
+
+@pytest.mark.parametrize("model", ["mlp", "logistic"])
+def test_features_are_ranked_by_models_that_see_no_neighbors(model):
+    graph = draw_graph()
+    settings = {"epochs": 2, "hidden": 8} if model == "mlp" else {}
+    trained = ncgnn.fit(graph, model, **settings)
+    counts = graph.features.count_nonzero(axis=1)
+    later = [graph.indices[a:b].max(initial=-1) for a, b in pairwise(graph.indptr.tolist())]
+    nodes = np.flatnonzero((counts > 3) & (np.array(later) > np.arange(NODES)))
+    for node in nodes[:3].tolist():
+        found = trained.explain(f"n{node}", features=1)
+        assert sum(one.part == "feature" for one in found.effects) == 1
+        assert f"{trained.model.title} looks at no neighbors." in found.notes
 
 
 def test_a_model_with_weights_for_pairs():

@@ -236,7 +236,7 @@ class AccuracyTarget(Target[AccuracyTable]):
         return [
             _accuracy_table(data),
             *([] if gains is None else [gains]),
-            Table(title, ("", *data.datasets), lines),
+            Table(title, ("", *data.datasets), lines, (ABOUT_EARLIER,) * _is_marked(lines)),
         ]
 
 
@@ -416,8 +416,13 @@ def gain_table(data: AccuracyTable) -> Table | None:
         ours = [_gain(data, name, backbone, dataset) for dataset in data.datasets]
         known = [gain for gain in ours if gain is not None]
         if known:
-            cells = ["" if gain is None else f"{gain:+.2f}" for gain in ours]
-            lines.append((title, *cells, f"{sum(known) / len(known):+.2f} ({len(known)})"))
+            pairs = [[data.entries.get((m, d)) for m in (name, backbone)] for d in data.datasets]
+            cells = [
+                "" if gain is None else f"{gain:+.2f}{_mark(*pair)}"
+                for gain, pair in zip(ours, pairs, strict=True)
+            ]
+            mean = f"{sum(known) / len(known):+.2f} ({len(known)})"
+            lines.append((title, *cells, f"{mean}{_mark(*(e for pair in pairs for e in pair))}"))
         theirs = [_printed_gain(data, name, backbone, dataset) for dataset in data.datasets]
         if known and any(gain is not None for gain in theirs):
             cells = ["" if gain is None else f"{gain:+.2f}" for gain in theirs]
@@ -430,7 +435,17 @@ def gain_table(data: AccuracyTable) -> Table | None:
         "that a backbone does not fit on counts as no gain; it prints 8.04 and 4.54."
     )
     title = f"{data.table}, {data.split} split: gain over backbones"
-    return Table(title, ("", *data.datasets, "mean"), tuple(lines), (note,))
+    notes = (note, ABOUT_EARLIER) if _is_marked(lines) else (note,)
+    return Table(title, ("", *data.datasets, "mean"), tuple(lines), notes)
+
+
+def _mark(*entries: Entry | None) -> str:
+    """What stands behind a number that is of an earlier revision of a model."""
+    return f" {EARLIER}" if any(one is not None and one.earlier for one in entries) else ""
+
+
+def _is_marked(lines: Sequence[Line]) -> bool:
+    return any(isinstance(cell, str) and EARLIER in cell for line in lines for cell in line)
 
 
 def _gain(data: AccuracyTable, name: str, backbone: str, dataset: str) -> float | None:
@@ -467,7 +482,7 @@ def _accuracy_cell(data: AccuracyTable, row: str, dataset: str) -> Cell:
     entry = data.entries.get((row, dataset))
     if entry is None:
         return ""
-    text = f"{percent(entry.test)}{_fewer_seeds(data, entry)}{f' {EARLIER}' * entry.earlier}"
+    text = f"{percent(entry.test)}{_fewer_seeds(data, entry)}{_mark(entry)}"
     best, second = data.leaders(dataset)
     return Marked(text, "best" if row in best else "second" if row in second else "")
 
@@ -476,7 +491,7 @@ def _macro_f1(data: AccuracyTable, row: Row) -> list[str]:
     """Cells of a row."""
     entries = [data.entries.get((row.name, dataset)) for dataset in data.datasets]
     return [
-        "" if one is None else f"{percent(one.macro_f1)}{_fewer_seeds(data, one)}"
+        "" if one is None else f"{percent(one.macro_f1)}{_fewer_seeds(data, one)}{_mark(one)}"
         for one in entries
     ]
 

@@ -418,7 +418,10 @@ class _Trial:
             if mine is row or inputs.graph.is_directed:
                 change = _share_out(change, self._kinds(touching))
             np.add.at(by_node, theirs[touching], change)
-        return np.abs(by_node[np.searchsorted(self.view.nodes, around)]), by_entry[entries]
+        # A model that looks at no neighbors sees the node alone.
+        places = np.minimum(np.searchsorted(self.view.nodes, around), len(by_node) - 1)
+        inside = self.view.nodes[places] == around
+        return np.where(inside, np.abs(by_node[places]), 0.0), by_entry[entries]
 
     def _kinds(self, edges: NDArray[np.int64]) -> NDArray[Any]:
         """Which edges a layer adds up together: with separate directions, those of each one."""

@@ -118,6 +118,21 @@ def test_fewer_nodes_than_components():
     assert model(inputs).isfinite().all()
 
 
+@pytest.mark.parametrize("edges", [np.zeros((2, 0), dtype=int), np.array([[0, 1], [59, 58]])])
+def test_no_training_node_has_a_labeled_neighbor(edges):
+    random = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    features = random.normal(size=(60, 3)) + labels[:, None]
+    graph = ncgnn.Graph.from_edge_index(edges, features=features, labels=labels)
+    train = torch.arange(40)
+    known = torch.full((60,), -1)
+    known[train] = torch.from_numpy(labels)[train]
+    inputs = GraphInputs(graph).knowing(known)
+    model = fitted(inputs, train, smallest_leaf=5, held_out=0.1)
+    right = model(inputs).argmax(1)[40:] == torch.from_numpy(labels)[40:]
+    assert right.float().mean() > 0.6
+
+
 def test_a_node_never_sees_its_own_label():
     inputs, train = task()
     model = fitted(inputs, train)

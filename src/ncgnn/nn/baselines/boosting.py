@@ -187,8 +187,10 @@ class Boosting(Model):
             random_state=0,
         )
         apart = {"X_val": columns[held], "y_val": labels[held]} if stops else {}
+        rows = columns[~held]
+        rows[:, np.isnan(rows).all(axis=0)] = 0  # scikit-learn wants a value in every column
         with threadpool_limits(thread_count(), "openmp"):
-            fitted.fit(columns[~held], labels[~held], **apart)
+            fitted.fit(rows, labels[~held], **apart)
         # Two classes share a tree, which says how much more probable the second one is.
         places = fitted.classes_[1:] if len(fitted.classes_) == 2 else fitted.classes_
         start = np.zeros(self.num_classes)

@@ -55,7 +55,8 @@ class Control(Plan):
         "channel; and the model without separation, which has one channel. Differences are of the "
         "same splits, in points of test accuracy, with the 95 % interval of a paired test that "
         "takes overlapping splits into account (Nadeau and Bengio), and its p after Holm's "
-        "correction for all tests of a table. With three seeds such an interval is very wide."
+        "correction for all tests of a table; intervals are those of single tests. With "
+        "three seeds such an interval is very wide."
     )
     graphs = GRAPHS
 
