@@ -102,7 +102,8 @@ def measure(name: str, seed: int, chosen: argparse.Namespace) -> dict[str, objec
             row["test"] = accuracy_on_new(folder, later) if folder.is_dir() else None
         test = accuracy_on_new(run.folder, later)
     kept = {name: facts[name] for name in ("budget", "seconds", "sentence")}
-    return kept | {"calibration": run.result["calibration"], "chosen": facts["chosen"], "test": test, "rows": rows}
+    kept |= {"calibration": run.result["calibration"], "chosen": facts["chosen"]}
+    return kept | {"test": test, "rows": rows}
 
 
 def import_bookworm(folder: Path, out: Path) -> Path:

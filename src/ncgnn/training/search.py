@@ -186,7 +186,7 @@ class Search:
     def _rounds_that_fit(self, candidate: Candidate, rounds: int) -> int:
         """How many rounds of a model that goes on to its end fit into a tenth of what is left.
 
-        Later rounds are slower than the first ones that are timed.
+        None do where timing a few has taken half of that already.
         """
         times: list[float] = []
         for few in (2, 6):
@@ -244,7 +244,8 @@ class Search:
         row.state, row.epochs, row.best_epoch = "finished", len(history), best
         row.val, row.val_loss = record[f"val_{self.metric}"], record["val_loss"]
         row.train_accuracy, row.val_accuracy = record["train_accuracy"], record["val_accuracy"]
-        row.seconds = max(row.seconds, done.seconds)
+        if not done.fresh:  # it was finished when the search was interrupted
+            row.seconds = done.seconds
         self.curves[row.name] = [one[f"val_{self.metric}"] for one in history]
         return row
 
