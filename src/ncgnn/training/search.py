@@ -34,7 +34,7 @@ from ncgnn.training.combination import (
 from ncgnn.training.evaluation import score
 from ncgnn.training.folder import RESULT, DamagedFileError, RunFolder
 from ncgnn.training.folds import draw_folds
-from ncgnn.training.forecast import USUAL_EPOCHS, forecast
+from ncgnn.training.forecast import forecast
 from ncgnn.training.loading import new_inputs, new_trainer, read_trained
 from ncgnn.training.verdict import evaluated_nodes, judge
 
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 SEARCH, FOLDS = "search.json", "folds"
 
+# How many epochs are planned for the first candidate, to be on the safe side.
+_USUAL_EPOCHS = 120
 # A model that learns in rounds is not worth it with fewer.
 _LEAST_ROUNDS = 20
 # A model that is so far behind the best one is not tried with other rates.
@@ -234,7 +236,7 @@ class Search:
     def usual_epochs(self, config: RunConfig) -> int:
         """How many epochs a candidate probably needs: as many as others did."""
         known = [len(curve) for curve in self.curves.values() if len(curve) > 1]
-        usual = int(np.median(known)) if known else USUAL_EPOCHS
+        usual = int(np.median(known)) if known else _USUAL_EPOCHS
         return min(config.training.epochs, usual)
 
     def _complete(self, row: Row, done: RunResult) -> Row:
