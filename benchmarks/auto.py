@@ -90,9 +90,8 @@ def measure(name: str, seed: int, chosen: argparse.Namespace) -> dict[str, objec
         later = graph.extend(tables / "new-packages.csv", tables / "new-edges.csv")
     wanted = make_auto(dataset=str(place), seed=seed, settings=settings)
     clock = time.process_time if chosen.cpu_time else time.perf_counter
-    runs, began = chosen.out / "runs", clock()
+    runs = chosen.out / "runs"
     run = auto_run(wanted, runs, graph=graph, watcher=Lines(), controls=True, clock=clock)
-    seconds = clock() - began
     facts = json.loads((run.folder / "auto.json").read_text())
     rows = [row for row in facts["candidates"] + facts["combinations"] if row["val"] is not None]
     test = run.result["scores"].get("test", {}).get("accuracy")
@@ -102,8 +101,9 @@ def measure(name: str, seed: int, chosen: argparse.Namespace) -> dict[str, objec
             folder = search / row["name"]
             row["test"] = accuracy_on_new(folder, later) if folder.is_dir() else None
         test = accuracy_on_new(run.folder, later)
-    kept = {"budget": wanted.options.seconds, "seconds": seconds, "sentence": facts["sentence"]}
-    return kept | {"chosen": facts["chosen"], "test": test, "rows": rows}
+    kept = {name: facts[name] for name in ("budget", "seconds", "sentence")}
+    kept |= {"calibration": run.result["calibration"], "chosen": facts["chosen"]}
+    return kept | {"test": test, "rows": rows}
 
 
 def import_bookworm(folder: Path, out: Path) -> Path:

@@ -244,8 +244,8 @@ def list_candidates(wanted: AutoConfig, graph: Graph) -> list[Candidate]:
         return [_candidate(wanted, graph, name, {}, told, shown) for name in stepwise]
 
     found = [*fitted_with(slice(1)), *trained_with(*rates[0]), *fitted_with(slice(1, None))]
-    # On large tables boosting is the slowest of all, so that a model of features and graph that is
-    # trained in steps, and can be stopped, comes before it.
+    # On large tables boosting takes minutes and cannot be stopped, so that a model of features and
+    # graph that is trained in steps comes before it.
     place = next((n for n, c in enumerate(found) if c.sees_graph and not c.fits_at_once), 0)
     slow = [c for c in found[:place] if c.config.model.options.get("rounds")]
     found = [*(c for c in found[:place] if c not in slow), found[place], *slow, *found[place + 1 :]]

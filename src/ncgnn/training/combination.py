@@ -289,7 +289,7 @@ def is_better(one: TrainedModel, other: TrainedModel) -> bool:
     """Whether validation speaks for a combination, against a model that is simpler.
 
     Its answers must be likelier. Its score need not be higher, as the other's may be the highest of
-    many by luck, but it must not be lower by more than the standard error of the difference.
+    many by luck, but it must not be lower by more than two standard errors of the difference.
     """
     metric = one.config.training.metric
     records = [model.history[model.best_epoch] for model in (one, other)]
@@ -301,4 +301,4 @@ def is_better(one: TrainedModel, other: TrainedModel) -> bool:
     right = [model.logits().argmax(1).cpu().numpy()[nodes] for model in (one, other)]
     truth = one.graph.labels[nodes]
     apart = int(((right[0] == truth) != (right[1] == truth)).sum())
-    return mine >= theirs - np.sqrt(apart) / len(nodes)
+    return mine >= theirs - 2 * np.sqrt(apart) / len(nodes)

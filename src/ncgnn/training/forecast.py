@@ -8,6 +8,7 @@ of about two.
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING
 
 from ncgnn.training.loading import new_trainer
@@ -35,11 +36,11 @@ EPOCHS_OF_GCN = {
 }
 _OTHERS = 3.0
 #: How many epochs a candidate is expected to be trained, if it may be.
-USUAL_EPOCHS = 120
+MEAN_EPOCHS = 70
 # The combination, which trains some of the best ones once more per fold.
-_COMBINING = 1.2
-# The first epochs compile, and prepare the graph.
-_UNTIMED = 2
+_COMBINING = 1.1
+# The first epochs compile, and prepare the graph; of some others the median is taken.
+_UNTIMED, _TIMED = 2, 3
 
 
 def forecast(
@@ -67,11 +68,12 @@ def forecast(
         return None
     first = min(stepwise, key=lambda one: (not one.sees_graph, _relative(one)))
     trainer = new_trainer(first.config, graph, split)
-    for _ in range(_UNTIMED):
+    times: list[float] = []
+    for _ in range(_UNTIMED + _TIMED):
+        began = clock()
         trainer.epoch()
-    began = clock()
-    trainer.epoch()
-    unit = (clock() - began) / _relative(first)
+        times.append(clock() - began)
+    unit = median(times[_UNTIMED:]) / _relative(first)
     epochs = sum(_relative(one) * _expected_epochs(one) for one in candidates)
     return unit * epochs * (_COMBINING if combine else 1.0)
 
@@ -81,4 +83,4 @@ def _relative(candidate: Candidate) -> float:
 
 
 def _expected_epochs(candidate: Candidate) -> int:
-    return 1 if candidate.fits_at_once else min(candidate.config.training.epochs, USUAL_EPOCHS)
+    return 1 if candidate.fits_at_once else min(candidate.config.training.epochs, MEAN_EPOCHS)

@@ -34,7 +34,7 @@ from ncgnn.training.combination import (
 from ncgnn.training.evaluation import score
 from ncgnn.training.folder import RESULT, DamagedFileError, RunFolder
 from ncgnn.training.folds import draw_folds
-from ncgnn.training.forecast import USUAL_EPOCHS, forecast
+from ncgnn.training.forecast import forecast
 from ncgnn.training.loading import new_inputs, new_trainer, read_trained
 from ncgnn.training.verdict import evaluated_nodes, judge
 
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 SEARCH, FOLDS = "search.json", "folds"
 
+# How many epochs are planned for the first candidate, to be on the safe side.
+_USUAL_EPOCHS = 120
 # A model that learns in rounds is not worth it with fewer.
 _LEAST_ROUNDS = 20
 # A model that is so far behind the best one is not tried with other rates.
@@ -186,7 +188,7 @@ class Search:
     def _rounds_that_fit(self, candidate: Candidate, rounds: int) -> int:
         """How many rounds of a model that goes on to its end fit into a tenth of what is left.
 
-        Later rounds are slower than the first ones that are timed.
+        None do where timing a few has taken half of that already.
         """
         times: list[float] = []
         for few in (2, 6):
@@ -234,7 +236,7 @@ class Search:
     def usual_epochs(self, config: RunConfig) -> int:
         """How many epochs a candidate probably needs: as many as others did."""
         known = [len(curve) for curve in self.curves.values() if len(curve) > 1]
-        usual = int(np.median(known)) if known else USUAL_EPOCHS
+        usual = int(np.median(known)) if known else _USUAL_EPOCHS
         return min(config.training.epochs, usual)
 
     def _complete(self, row: Row, done: RunResult) -> Row:
@@ -244,7 +246,8 @@ class Search:
         row.state, row.epochs, row.best_epoch = "finished", len(history), best
         row.val, row.val_loss = record[f"val_{self.metric}"], record["val_loss"]
         row.train_accuracy, row.val_accuracy = record["train_accuracy"], record["val_accuracy"]
-        row.seconds = max(row.seconds, done.seconds)
+        if not done.fresh:  # it was finished when the search was interrupted
+            row.seconds = done.seconds
         self.curves[row.name] = [one[f"val_{self.metric}"] for one in history]
         return row
 
