@@ -162,6 +162,14 @@ def test_wrong_parameters_are_said_when_they_are_used(wrong, message):
         small(**wrong).fit(X, y)
 
 
+def test_a_fit_that_fails_leaves_the_earlier_one(graph, labels):
+    classifier = NodeClassifier(graph=graph, epochs=5, hidden=8).fit(graph.ids[:100], labels[:100])
+    before = classifier.predict(graph.ids)
+    with pytest.raises(InputError, match="a class twice"):
+        classifier.fit(graph.ids[:2], ["new", "other"])
+    assert np.array_equal(classifier.predict(graph.ids), before)
+
+
 def test_an_unfitted_classifier_says_so(graph, tmp_path):
     with pytest.raises(NotFittedError):
         small(graph).predict(graph.ids)

@@ -150,14 +150,16 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         else:
             graph = as_graph(self.graph, require_labels=False)
             nodes, labels = _labeled_nodes(graph, X, y)
-        self.classes_, numbers = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
+        classes, numbers = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
             raise InputError(
-                f"y must hold at least two classes; got one class, {self.classes_.tolist()[0]!r}."
+                f"y must hold at least two classes; got one class, {classes.tolist()[0]!r}."
             )
-        graph = _with_classes(graph, nodes, numbers, self.classes_)
+        graph = _with_classes(graph, nodes, numbers, classes)
         split = draw_validation(nodes, numbers, self.validation_fraction, self.seed, "y")
-        self._keep(fit(graph, self.model, split=split, **self._settings()))
+        trained = fit(graph, self.model, split=split, **self._settings())
+        self.classes_ = classes  # a fit that fails leaves an earlier one as it is
+        self._keep(trained)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
