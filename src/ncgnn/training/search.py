@@ -214,8 +214,10 @@ class Search:
             return f"would take about {about(max(row.seconds for row in same))}"
         best = max((r.val for r in self.rows.values() if r.val is not None), default=None)
         mine = max((r.val for r in same if r.val is not None), default=None)
-        # What features alone can do must be known as well as what the graph can.
-        if best is not None and mine is not None and candidate.sees_graph and mine < best - _FAR:
+        # What features alone can do must be known as well as what the graph can, and a fit in one
+        # go that has not taken long is no loss.
+        spares = candidate.sees_graph and not candidate.fits_at_once
+        if best is not None and mine is not None and spares and mine < best - _FAR:
             return f"with other rates, {candidate.model} was far behind the best"
         return ""
 
