@@ -31,12 +31,14 @@ from ncgnn.training import (
     nc_edges,
     nc_group,
     refit_run,
+    telling_confusion,
     train_run,
     with_best,
 )
 from ncgnn.training.evaluation import calibration_error
 
-FORMAT = 4
+FORMAT = 5
+ALONE = ("lac", "lac by NC")
 COVERAGE = 0.9
 #: The larger graphs get at most this many splits.
 LARGE, FEW = ("dblp", "pubmed", "computers", "debian"), 3
@@ -135,6 +137,7 @@ def measure(trained: ncgnn.training.TrainedModel, seed: int) -> dict:
     edges = nc_edges(like)
     fifth = nc_group(confusion[test], edges)
     each = [fifth == one for one in range(fifth.max() + 1)]
+    alone = trained.outcome.kinds[test] == "alone"
     result = trained.evaluate(coverage=COVERAGE)
     errors = [result["calibration"][when]["calibration_error"] for when in ("before", "after")]
     facts = {
@@ -144,6 +147,7 @@ def measure(trained: ncgnn.training.TrainedModel, seed: int) -> dict:
         # The part that each fifth ends in: with many equal values it is that of several fifths.
         "parts": nc_group(like[-(-len(like) * np.arange(1, 6) // 5) - 1], edges).tolist(),
         "nc": [float(confusion[test][part].mean()) for part in each],
+        "alone": int(alone.sum()),
         "rules": {},
     }
     # Half of the test nodes calibrate, which have selected nothing, and the others are counted.
@@ -160,6 +164,9 @@ def measure(trained: ncgnn.training.TrainedModel, seed: int) -> dict:
         for key, sets in columns.items():
             holds = sets[np.arange(len(test)), labels[test]]
             facts["rules"][name][key] = float(holds.mean())
+            facts["rules"][name][f"{key}_alone"] = (
+                float(holds[alone].mean()) if alone.any() else None
+            )
             facts["rules"][name][f"{key}_fifths"] = [float(holds[part].mean()) for part in each]
     return facts
 
@@ -172,7 +179,8 @@ def sets_of(
     nodes: np.ndarray,
 ) -> np.ndarray:
     """The sets of some nodes, which may be empty, when others calibrate."""
-    shares, confusion, ids = trained.probabilities(), trained.outcome.confusion, trained.graph.ids
+    shares, outcome, ids = trained.probabilities(), trained.outcome, trained.graph.ids
+    confusion = telling_confusion(outcome.confusion, outcome.kinds)
     rule = SetRule.fit(
         shares[calibrating],
         trained.graph.labels[calibrating],
@@ -297,7 +305,19 @@ def tables(found: dict[str, list[dict]]) -> list[Table]:
             ),
             tuple(overall_row(name, facts) for name, facts in found.items()),
         ),
+        Table(
+            "Coverage of nodes without neighbors, sets may be empty",
+            ("graph", "such test nodes", "LAC", "LAC by NC"),
+            tuple(alone_row(name, facts) for name, facts in found.items() if facts[0]["alone"]),
+        ),
     ]
+
+
+def alone_row(name: str, facts: list[dict]) -> tuple[str, ...]:
+    """How many nodes without neighbors there are, and how often their sets hold their class."""
+    known = [one for one in facts if one["alone"]]
+    told = (f"{100 * mean_over_splits(known, rule, 'limit_alone'):.1f}" for rule in ALONE)
+    return (name, f"{np.mean([one['alone'] for one in facts]):.0f}", *told)
 
 
 def fifths_row(name: str, facts: list[dict]) -> tuple[str, ...]:

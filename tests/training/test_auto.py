@@ -256,9 +256,21 @@ def test_groups_of_a_mixture_are_those_of_its_expert_also_for_new_nodes(experts,
     later = graph.add_nodes(graph.features[:40], np.hstack([edges, edges[::-1]]))
     mine, theirs = (one.predict(later, only="new") for one in (mixture, experts[2]))
     assert mine["group"].tolist() == theirs["group"].tolist()
-    assert mine["nc"].tolist() == theirs["nc"].tolist()
     assert len(set(mine["group"].tolist())) == 2
     assert mine["predicted"].tolist() != theirs["predicted"].tolist()
+
+
+def test_nc_of_a_mixture_is_that_of_its_own_answers(experts, graph):
+    mixture = make_mixture(experts, [0.5, 0.4, 0.1], "full")
+    later = graph.add_nodes(graph.features[:2], [[300, 7, 301, 300], [7, 300, 300, 301]])
+    answers = mixture.predict(later)
+    classes = answers["predicted"].astype(np.int64)
+    train = mixture.split.train
+    classes[train] = graph.labels[train]
+    wanted = ncgnn.neighborhood_confusion(graph, classes[:300], num_classes=3)
+    assert answers["nc"][:300] == pytest.approx(wanted)  # old nodes keep their answers
+    wanted = ncgnn.neighborhood_confusion(later, classes, num_classes=3)
+    assert answers["nc"][300:] == pytest.approx(wanted[300:])
 
 
 def test_greedy_selection_adds_what_makes_answers_likelier():

@@ -164,6 +164,36 @@ def test_unknown_nc_falls_back_on_all_nodes():
     assert (rule.sets(shares, unknown) == every.sets(shares, unknown)).all()
 
 
+def test_nodes_that_are_alone_have_a_limit_of_their_own_if_there_are_enough():
+    shares, labels, confusion, _ = draw(1000)
+    confusion[:60] = np.nan
+    few, many = 49, 60
+    for count in (few, many):
+        kept = np.r_[0:count, 60:1000]
+        rule = SetRule.fit(shares[kept], labels[kept], confusion[kept])
+        own = 1 - shares[kept][np.arange(len(kept)), labels[kept]]
+        wanted = own[:count] if count == many else own
+        assert rule.limit == conformal_quantile(wanted, 0.9)
+        assert sum(rule.nodes) == 940
+
+
+def test_sets_hold_for_nodes_without_neighbors_too():
+    """Half of the nodes have no edges, and features that tell less."""
+    random = np.random.default_rng(0)
+    drawn = ncgnn.generate(600, 2400, classes=4, features=8, homophily=0.9, seed=3)
+    labels = np.concatenate([drawn.labels, random.integers(0, 4, 600)])
+    noise = random.normal(0, 1.5, (600, 8)) + np.eye(8)[labels[600:]]
+    features = np.concatenate([np.asarray(drawn.to_pyg().x), noise]).astype(np.float32)
+    edges = drawn.to_pyg().edge_index
+    graph = ncgnn.Graph.from_edge_index(edges, labels=labels, features=features)
+    trained = ncgnn.fit(graph, "tuned-sage", hidden=16, epochs=30)
+    report = trained.evaluate()["sets"]
+    assert report["groups"]["alone"] > 50
+    (alone,) = [part for part in report["parts"] if (part["by"], part["part"]) == ("nc", "alone")]
+    assert alone["lac_by_nc"]["coverage"] > 0.82
+    assert alone["lac"]["coverage"] < alone["lac_by_nc"]["coverage"]
+
+
 @pytest.mark.parametrize("coverage", [0, 1, 90, -0.1, np.nan, "0.9", True])
 def test_a_coverage_is_a_share(coverage):
     shares, labels, *_ = draw(50)

@@ -90,6 +90,7 @@ from ncgnn.training.prediction_sets import (
     merge_small,
     nc_edges,
     nc_group,
+    telling_confusion,
     with_best,
 )
 from ncgnn.training.refit import read_experts, refit_facts
@@ -215,6 +216,7 @@ __all__ = [
     "summary",
     "table_format",
     "tables_preset",
+    "telling_confusion",
     "to_toml",
     "train_run",
     "trainable_split",

@@ -40,7 +40,8 @@ class Outcome:
         logits: [n, classes].
         classes: The class with which a node counts for its neighbors: its label if it was trained
             on, otherwise its prediction.
-        confusion: NC, as the model used it if it has groups.
+        confusion: NC, as the model used it if it has groups. Those of a mixture are its expert's,
+            and its NC is that of its own answers.
         kinds: See :func:`ncgnn.node_kinds`.
     """
 
@@ -56,7 +57,7 @@ def own_outcome(trained: TrainedModel) -> Outcome:
     classes = logits.argmax(1).cpu().numpy()
     classes[trained.seen] = graph.labels[trained.seen]
     confusion = trained.grouping.confusion.numpy()
-    if trained.model.rule is None:
+    if trained.model.rule is None or trained.grouped_expert is not None:
         confusion = neighborhood_confusion(graph, classes, num_classes=graph.num_classes)
     kinds = node_kinds(graph, classes, num_classes=graph.num_classes)
     return Outcome(logits, classes, confusion, kinds)
@@ -198,7 +199,7 @@ class Inference:
     def _group_and_answer(
         self, new: NDArray[np.int64]
     ) -> tuple[torch.Tensor, NDArray[np.float64] | None]:
-        """Logits of new nodes, and the NC that they are grouped by; None without groups.
+        """Logits of new nodes, and the NC that they are grouped by; None where it is not shown.
 
         They are grouped without their own predictions first, and once more with them.
         """
@@ -207,9 +208,9 @@ class Inference:
             return self._predict(new), None
         if (expert := self.trained.grouped_expert) is not None:
             alone = Inference(expert, self.graph)
-            confusion = alone.answer.confusion
+            _ = alone.answer  # groups the new nodes
             self.group[new] = alone.group[new]
-            return self._predict(new), confusion
+            return self._predict(new), None
         if not np.nan_to_num(self.trained.grouping.confusion.numpy()).any():
             # Nobody was grouped in the best epoch, and only the first group has trained weights.
             return self._predict(new), self._confusion(new, rule)[0]

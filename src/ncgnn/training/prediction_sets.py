@@ -16,7 +16,8 @@ A promise over all nodes is broken where nodes are confused and overdone elsewhe
 limit for every group of nodes with similar NC (Mondrian conformal prediction): then the promise
 holds in each. Groups are fifths, by the NC that the model estimates, of the nodes whose labels were
 not trained on; equal values stay together, and groups are merged until each has as many calibration
-nodes as :func:`smallest_group` says.
+nodes as :func:`smallest_group` says. Nodes without neighbors have an NC of 0 and nothing else in
+common with those whose neighbors all agree: they are a group of their own, if it is large enough.
 
 Calibration nodes are the validation nodes. These have also selected the epoch and the temperatures;
 ``benchmarks/coverage.py`` measures what is left of the promise on test nodes.
@@ -71,7 +72,8 @@ class SetRule:
         limits: The largest score of a class in the sets of each group; infinite where there are
             too few calibration nodes, so that sets hold all classes.
         nodes: How many calibration nodes each group had.
-        limit: That of all calibration nodes, for nodes whose NC is unknown.
+        limit: That of nodes whose NC is unknown or says nothing, because they are alone; the limit
+            of all calibration nodes where too few of them are alone.
     """
 
     score: SetScore
@@ -98,8 +100,8 @@ class SetRule:
         Args:
             probabilities: Of every class [n, classes].
             labels: Class numbers [n].
-            confusion: NC of the nodes, which they are grouped by, NaN = unknown; None = all nodes
-                are one group.
+            confusion: NC of the nodes, which they are grouped by, NaN = unknown or alone; None =
+                all nodes are one group.
             coverage: How often a set should hold the class of its node.
             score: ``"lac"``, ``"aps"`` or ``"aps-random"``.
             ids: Ids of the nodes, for ``"aps-random"``.
@@ -115,6 +117,9 @@ class SetRule:
         edges = nc_edges(confusion if like is None else like)
         edges = merge_small(edges, confusion, smallest_group(coverage))
         group = nc_group(confusion, edges)
+        alone = own[group < 0]
+        if len(alone) >= smallest_group(coverage):
+            limit = conformal_quantile(alone, coverage)
         parts = [own[group == number] for number in range(len(edges) + 1)]
         limits = tuple(conformal_quantile(part, coverage) for part in parts)
         return cls(score, coverage, edges, limits, tuple(map(len, parts)), limit)
@@ -131,7 +136,7 @@ class SetRule:
 
         Args:
             probabilities: Of every class [n, classes].
-            confusion: NC of the nodes, NaN = unknown.
+            confusion: NC of the nodes, NaN = unknown or alone.
             ids: Ids of the nodes, for ``"aps-random"``.
             allow_empty: Whether a set may hold nothing, where no class is usual enough. By default
                 it then holds the most probable class: it is right more often than promised where
@@ -174,7 +179,7 @@ class SetRequest:
         rule = trained.set_rule(self.coverage, self.score, self.by)
         if text := about_few_validation(self.coverage, len(trained.split.val)):
             warnings.warn(text, NcgnnWarning, stacklevel=4)
-        told = facts.probabilities, facts.confusion, facts.ids
+        told = facts.probabilities, telling_confusion(facts.confusion, facts.kinds), facts.ids
         return replace(facts, sets=rule.sets(*told, allow_empty=self.allow_empty))
 
     def complete(self, facts: Facts) -> Facts:
@@ -295,19 +300,27 @@ def nc_group(confusion: NDArray[np.float64], edges: Sequence[float]) -> NDArray[
     return np.where(np.isnan(confusion), -1, place)
 
 
+def telling_confusion(
+    confusion: NDArray[np.float64], kinds: NDArray[np.str_]
+) -> NDArray[np.float64]:
+    """NC of nodes that have neighbors; NaN where a node is alone, and its NC says nothing."""
+    return np.where(kinds == "alone", np.nan, confusion)
+
+
 def find_rule(trained: TrainedModel, coverage: float, score: SetScore, by: SetGroups) -> SetRule:
     """The rule of a trained model, from its validation nodes alone."""
     if by not in get_args(SetGroups):
         raise InputError(f"sets_by must be 'nc' or 'none'; got '{by}'.")
-    nodes = trained.split.val
+    nodes, outcome = trained.split.val, trained.outcome
+    confusion = telling_confusion(outcome.confusion, outcome.kinds)
     return SetRule.fit(
         trained.probabilities()[nodes],
         trained.graph.labels[nodes],
-        trained.outcome.confusion[nodes] if by == "nc" else None,
+        confusion[nodes] if by == "nc" else None,
         coverage=coverage,
         score=score,
         ids=trained.graph.ids[nodes],
-        like=trained.outcome.confusion[~trained.seen],
+        like=confusion[~trained.seen],
     )
 
 
@@ -323,7 +336,7 @@ def sets_report(
         ``limit_coverage``, before empty sets got the most probable class.
     """
     labels, shares = trained.graph.labels[nodes], trained.probabilities()[nodes]
-    confusion = trained.outcome.confusion[nodes]
+    confusion = telling_confusion(trained.outcome.confusion, trained.outcome.kinds)[nodes]
     found: dict[str, Any] = {}
     for name, (score, by) in COMPARED.items():
         rule = trained.set_rule(coverage, score, by)
@@ -334,7 +347,11 @@ def sets_report(
     rule = trained.set_rule(coverage, "lac", "nc")
     return {
         "coverage": coverage,
-        "groups": {"edges": list(rule.edges), "nodes": list(rule.nodes)},
+        "groups": {
+            "edges": list(rule.edges),
+            "nodes": list(rule.nodes),
+            "alone": len(trained.split.val) - sum(rule.nodes),
+        },
         "parts": [
             {"by": by, "part": name, "nodes": int(chosen.sum())}
             | {rule: _counted(chosen, *columns) for rule, columns in found.items()}
@@ -355,15 +372,16 @@ def _parts(
 ) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
     """What nodes are divided by, the name of a part, and whether each node is in it."""
     yield "all", "all", np.ones(len(nodes), dtype=bool)
-    confusion = trained.outcome.confusion[nodes]
-    group = nc_group(confusion, nc_edges(trained.outcome.confusion[~trained.seen]))
+    every = telling_confusion(trained.outcome.confusion, trained.outcome.kinds)
+    confusion = every[nodes]
+    group = nc_group(confusion, nc_edges(every[~trained.seen]))
     for number in range(group.max(initial=-1) + 1):
         chosen = group == number
         if not chosen.any():
             continue
         low, high = confusion[chosen].min(), confusion[chosen].max()
         yield "nc", f"{low:.2f}" if low == high else f"{low:.2f}–{high:.2f}", chosen
-    yield "nc", "unknown", group < 0
+    yield "nc", "alone", group < 0
     for kind in KINDS:
         yield "kind", kind, trained.outcome.kinds[nodes] == kind
     degrees = degree_classes(trained.graph)[nodes]
