@@ -164,7 +164,7 @@ def test_next_steps_fit_what_was_imported(run, shop: Path) -> None:
     assert "import it again with --label" in run(*IMPORT[:5], "--out", "bare").stderr
     alone = run("import", "things.csv", "--id", "thing", "--label", "aisle", "--out", "alone")
     assert "it has no edges" in alone.stderr
-    assert "ncgnn train alone --model tuned-sage" in alone.stderr
+    assert "ncgnn train alone --refit" in alone.stderr
 
 
 def test_misspelt_names_get_a_suggestion(run, shop: Path) -> None:

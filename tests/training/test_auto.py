@@ -241,6 +241,16 @@ def experts(graph):
     return [ncgnn.fit(graph, name, **options) for name in ("mlp", "gcn", "ncgcn")]
 
 
+def test_what_nobody_could_be_trained_with_is_said_once():
+    graph = ncgnn.generate(60, 120, classes=2, features=4, homophily=0.6, seed=0)
+    one = replace(graph, labels=np.zeros(60, dtype=np.int64))
+    split = ncgnn.data.Split(
+        "custom", "custom", 0, np.arange(20), np.arange(20, 40), np.arange(40, 60)
+    )
+    with pytest.raises(InputError, match=r"^the graph has one class only; there is nothing"):
+        ncgnn.fit(one, "auto", time="20s", split=split)
+
+
 def test_an_average_by_hand(experts):
     mixture = make_mixture(experts[:2], [0.25, 0.75], "none")
     one, other = (expert.probabilities(calibrated=False) for expert in experts[:2])

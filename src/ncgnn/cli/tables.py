@@ -140,7 +140,7 @@ def _next_steps(graph: Graph, out: Path) -> list[str]:
     steps = [
         edges,
         f"  ncgnn analyze {out} --out report                 which nodes are confused",
-        f"  ncgnn train {out} --model tuned-sage --refit     learn to predict the label",
+        f"  ncgnn train {out} --refit                      choose a model, and train it",
     ]
     return [step for step in steps if step]
 

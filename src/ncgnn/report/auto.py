@@ -32,8 +32,9 @@ def leaderboard(facts: Mapping[str, Any]) -> Table:
     name = SCORE_NAMES[facts["metric"]]
     head = ("candidate", f"val {name}", f"test {name}", "seconds", "")
     note = (
-        f"Chosen by validation: {facts['chosen']}. Test scores were measured when all was chosen. "
-        f"{facts['seconds']:.0f} of {facts['budget']:.0f} seconds were used."
+        f"Chosen by validation: {facts['chosen']}. A combination is chosen where its answers are "
+        "likelier and its score is not clearly lower. Test scores were measured when all was "
+        f"chosen. {facts['seconds']:.0f} of {facts['budget']:.0f} seconds were used."
     )
     return Table("Leaderboard", head, tuple(rows), (note,), text=(4,), compact=True, widths={0: 60})
 
@@ -73,7 +74,9 @@ def _together(rows: list[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def _row(row: Mapping[str, Any], *, is_chosen: bool) -> tuple[str | Marked, ...]:
     """The cells of a candidate."""
-    why = "" if row["state"] == "finished" else f"{row['state']}: {row['why']}"
+    why = "chosen" if is_chosen else ""
+    if row["state"] != "finished":
+        why = f"{row['state']}: {row['why']}"
     title = Marked(row["title"], "best") if is_chosen else row["title"]
     spent = f"{row['seconds']:.0f}" if row["seconds"] >= 0.5 else ""
     return title, percent(row["val"]) or "–", percent(row["test"]) or "–", spent, why

@@ -36,6 +36,7 @@ from ncgnn.training.folder import RESULT, DamagedFileError, RunFolder
 from ncgnn.training.folds import draw_folds
 from ncgnn.training.forecast import forecast
 from ncgnn.training.loading import new_inputs, new_trainer, read_trained
+from ncgnn.training.trainer import check_trainable
 from ncgnn.training.verdict import evaluated_nodes, judge
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ class Search:
             KeyboardInterrupt: ``stop`` said so; the same search continues.
             NcgnnError: No candidate could be trained.
         """
+        check_trainable(self.graph, self.split)  # what no candidate could be trained with
         before = self.spent
         self.watcher.on_plan(self.candidates, self.budget, before, self._expect())
         for candidate in self.candidates:
