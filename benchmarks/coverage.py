@@ -37,7 +37,7 @@ from ncgnn.training import (
 )
 from ncgnn.training.evaluation import calibration_error
 
-FORMAT = 5
+FORMAT = 6
 ALONE = ("lac", "lac by NC")
 COVERAGE = 0.9
 #: The larger graphs get at most this many splits.

@@ -155,13 +155,14 @@ def test_empty_sets_get_the_most_probable_class():
     assert rule.sets(shares, nc).tolist() == [[False, True, False], [False, False, True]]
 
 
-def test_unknown_nc_falls_back_on_all_nodes():
+def test_unknown_nc_counts_as_the_highest():
     shares, labels, confusion, _ = draw(500)
     rule = SetRule.fit(shares, labels, confusion)
-    every = SetRule.fit(shares, labels)
     assert len(rule.limits) > 1
-    unknown = np.full(500, np.nan)
-    assert (rule.sets(shares, unknown) == every.sets(shares, unknown)).all()
+    unknown, highest = np.full(500, np.nan), np.full(500, 1.0)
+    assert (rule.sets(shares, unknown) == rule.sets(shares, highest)).all()
+    every = SetRule.fit(shares, labels)
+    assert (every.sets(shares, unknown) == every.sets(shares, highest)).all()
 
 
 def test_nodes_that_are_alone_have_a_limit_of_their_own_if_there_are_enough():
@@ -172,9 +173,10 @@ def test_nodes_that_are_alone_have_a_limit_of_their_own_if_there_are_enough():
         kept = np.r_[0:count, 60:1000]
         rule = SetRule.fit(shares[kept], labels[kept], confusion[kept])
         own = 1 - shares[kept][np.arange(len(kept)), labels[kept]]
-        wanted = own[:count] if count == many else own
+        top = (confusion[kept] > rule.edges[-1]) | np.isnan(confusion[kept])
+        wanted = own[:count] if count == many else own[top]
         assert rule.limit == conformal_quantile(wanted, 0.9)
-        assert sum(rule.nodes) == 940
+        assert sum(rule.nodes) == 940 + (count == few) * few
 
 
 def test_sets_hold_for_nodes_without_neighbors_too():

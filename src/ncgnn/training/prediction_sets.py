@@ -17,7 +17,8 @@ limit for every group of nodes with similar NC (Mondrian conformal prediction): 
 holds in each. Groups are fifths, by the NC that the model estimates, of the nodes whose labels were
 not trained on; equal values stay together, and groups are merged until each has as many calibration
 nodes as :func:`smallest_group` says. Nodes without neighbors have an NC of 0 and nothing else in
-common with those whose neighbors all agree: they are a group of their own, if it is large enough.
+common with those whose neighbors all agree: they are a group of their own if it is large enough,
+and with the most confused nodes otherwise.
 
 Calibration nodes are the validation nodes. These have also selected the epoch and the temperatures;
 ``benchmarks/coverage.py`` measures what is left of the promise on test nodes.
@@ -72,8 +73,8 @@ class SetRule:
         limits: The largest score of a class in the sets of each group; infinite where there are
             too few calibration nodes, so that sets hold all classes.
         nodes: How many calibration nodes each group had.
-        limit: That of nodes whose NC is unknown or says nothing, because they are alone; the limit
-            of all calibration nodes where too few of them are alone.
+        limit: That of nodes whose NC is unknown or says nothing, because they are alone; with too
+            few of them among the calibration nodes it is that of the group with the highest NC.
     """
 
     score: SetScore
@@ -117,11 +118,13 @@ class SetRule:
         edges = nc_edges(confusion if like is None else like)
         edges = merge_small(edges, confusion, smallest_group(coverage))
         group = nc_group(confusion, edges)
-        alone = own[group < 0]
-        if len(alone) >= smallest_group(coverage):
-            limit = conformal_quantile(alone, coverage)
+        alone = group < 0
+        is_apart = int(alone.sum()) >= smallest_group(coverage)
+        if not is_apart:
+            group = np.where(alone, len(edges), group)
         parts = [own[group == number] for number in range(len(edges) + 1)]
         limits = tuple(conformal_quantile(part, coverage) for part in parts)
+        limit = conformal_quantile(own[alone], coverage) if is_apart else limits[-1]
         return cls(score, coverage, edges, limits, tuple(map(len, parts)), limit)
 
     def sets(
@@ -350,7 +353,7 @@ def sets_report(
         "groups": {
             "edges": list(rule.edges),
             "nodes": list(rule.nodes),
-            "alone": len(trained.split.val) - sum(rule.nodes),
+            "alone": int((trained.outcome.kinds[trained.split.val] == "alone").sum()),
         },
         "parts": [
             {"by": by, "part": name, "nodes": int(chosen.sum())}
