@@ -215,7 +215,7 @@ def test_candidates_come_cheap_ones_first_and_each_once(graph, place):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"time": "ten minutes"}, "time must be like 90s, 10m or 1h; got 'ten minutes'"),
+        ({"time": "ten minutes"}, "time must be like 90s, 10m or 1h30m; got 'ten minutes'"),
         ({"time": "0m"}, "time must be like"),
         ({"candidates": ["gnc"]}, "unknown model 'gnc'"),
         ({"hiden": 3}, "did you mean hidden"),
@@ -229,9 +229,8 @@ def test_wrong_options_are_named(place, settings, words):
 
 
 def test_times_are_read():
-    assert [read_time(text) for text in ("90s", "10m", "1.5h", 30, "20")] == [
-        90.0, 600.0, 5400.0, 30.0, 20.0,
-    ]  # fmt: skip
+    texts = {"90s": 90, "10m": 600, "1.5h": 5400, 30: 30, "20": 20, "1h30m": 5400, "3m 30s": 210}
+    assert {text: read_time(text) for text in texts} == texts
 
 
 @pytest.fixture(scope="module")

@@ -211,7 +211,7 @@ Time = Annotated[
     typer.Option(
         "--time",
         metavar="TIME",
-        help="How long auto may take, like 90s, 10m or 1h. Default: 10m.",
+        help="How long auto may take, like 90s, 10m or 1h30m. Default: 10m.",
     ),
 ]
 Seeds = Annotated[

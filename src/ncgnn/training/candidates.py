@@ -44,7 +44,7 @@ TABLE_RATES = ((0.01, 0.0), (0.003, 0.0), (0.01, 5e-4))
 #: people's own tables, their preset says so.
 EPOCHS, PATIENCE = 300, 40
 _SHORT = {"learning_rate": "rate", "weight_decay": "decay"}
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_UNITS = (3600.0, 60.0, 1.0)
 
 
 class AutoOptions(Options):
@@ -87,11 +87,13 @@ class AutoOptions(Options):
 
 
 def read_time(time: str | float) -> float:
-    """Seconds from a number of them, or from a text like ``90s``, ``10m`` or ``1.5h``."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(time).strip())
-    seconds = 0.0 if found is None else float(found[1]) * _UNITS[found[2] or "s"]
+    """Seconds from a number of them, or from a text like ``90s``, ``10m``, ``1.5h`` or ``1h30m``."""
+    number = r"(\d+(?:\.\d+)?)"
+    found = re.fullmatch(rf"(?:{number}h)?\s*(?:{number}m)?\s*(?:{number}s?)?", str(time).strip())
+    parts = zip(() if found is None else found.groups(), _UNITS, strict=False)
+    seconds = sum(float(one) * size for one, size in parts if one is not None)
     if not seconds:
-        raise InputError(f"time must be like 90s, 10m or 1h; got '{time}'.")
+        raise InputError(f"time must be like 90s, 10m or 1h30m; got '{time}'.")
     return seconds
 
 
