@@ -87,7 +87,7 @@ class AutoOptions(Options):
 
 
 def read_time(time: str | float) -> float:
-    """Seconds from a number of them, or from a text like ``90s``, ``10m``, ``1.5h`` or ``1h30m``."""
+    """Seconds from a number of them, or from a text like ``90s``, ``1.5h`` or ``1h30m``."""
     number = r"(\d+(?:\.\d+)?)"
     found = re.fullmatch(rf"(?:{number}h)?\s*(?:{number}m)?\s*(?:{number}s?)?", str(time).strip())
     parts = zip(() if found is None else found.groups(), _UNITS, strict=False)
