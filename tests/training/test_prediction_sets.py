@@ -15,13 +15,17 @@ import ncgnn
 from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.training import (
     SetRule,
-    merge_small,
     nc_edges,
     nc_group,
     prediction_sets,
     with_best,
 )
-from ncgnn.training.prediction_sets import conformal_quantile, set_scores, smallest_group
+from ncgnn.training.prediction_sets import (
+    conformal_quantile,
+    merge_small,
+    set_scores,
+    smallest_group,
+)
 
 SCORES = ("lac", "aps", "aps-random")
 
