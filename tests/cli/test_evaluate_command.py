@@ -77,6 +77,9 @@ def test_runs_on_other_nodes_are_refused_in_one_sentence(runs):
     (line,) = result.stderr.strip().splitlines()
     assert line.startswith("error: against must be a run with the same test nodes; got one with")
     assert "nowhere" in run("evaluate", first, "--against", "nowhere").stderr
+    same = run("evaluate", first, "--against", first)
+    assert same.exit_code == 2
+    assert f"--against must be another run; got {first.name} on both sides" in same.stderr
 
 
 def test_runs_of_earlier_versions_still_open(runs, tmp_path):

@@ -181,6 +181,27 @@ def test_a_larger_budget_tries_what_was_skipped(graph, place, tmp_path):
     assert set(Search(asked(place, time="1h"), graph, tmp_path).rows) == {"y"}
 
 
+def test_the_time_of_a_combination_is_not_counted_when_more_time_is_given(graph, place, tmp_path):
+    def tick():
+        tick.now += 1
+        return float(tick.now)
+
+    tick.now = 0
+    search = Search(asked(place, time="1h"), graph, tmp_path, clock=tick)
+    search.run()
+    kept = json.loads((tmp_path / "search.json").read_text())["seconds"]
+    assert sum(row.seconds for row in search.rows.values()) < kept < search.spent - 4
+
+
+def test_candidates_of_an_earlier_revision_are_trained_anew(graph, place, tmp_path, monkeypatch):
+    wanted = asked(place, combine=False, candidates=["gcn", "logistic"])
+    auto_run(wanted, tmp_path, graph=graph)
+    folder = tmp_path / ".auto" / wanted.name
+    assert {row.model for row in Search(wanted, graph, folder).rows.values()} == {"gcn", "logistic"}
+    monkeypatch.setattr(model_class("gcn"), "revision_of", classmethod(lambda cls, options: 9))
+    assert {row.model for row in Search(wanted, graph, folder).rows.values()} == {"logistic"}
+
+
 def test_a_failed_candidate_ends_nothing(graph, place, tmp_path, monkeypatch):
     def fail(self, *args, **more):
         raise RuntimeError("cannot allocate memory")
@@ -199,6 +220,9 @@ def test_candidates_come_cheap_ones_first_and_each_once(graph, place):
     assert len({one.model for one in found[:models]}) == models  # one of each before all others
     assert [one.model for one in found[:6]] == [
         "majority", "propagation", "logistic", "mlp", "tuned-sage", "boosting",
+    ]  # fmt: skip
+    assert [one.title for one in found if one.model == "logistic"] == [
+        "logistic", "logistic, penalty 1", "logistic, penalty 10", "logistic, penalty 0.03",
     ]  # fmt: skip
     only = list_candidates(make_auto(dataset=place, settings={"candidates": "boosting"}), graph)
     assert [one.model for one in only] == ["boosting"]

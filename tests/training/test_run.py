@@ -16,7 +16,7 @@ from ncgnn.data import Split
 from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.experiments import read_runs
 from ncgnn.graph import as_graph
-from ncgnn.nn import grouping, register_backbone
+from ncgnn.nn import grouping, model_class, register_backbone
 from ncgnn.nn import registry as _models
 from ncgnn.training import DamagedFileError, RunFolder, load_run, train_run
 
@@ -111,6 +111,34 @@ def test_lines_after_the_checkpoint_are_dropped_and_written_again(undisturbed, t
         stream.write(b'{"epoch": 99, "torn')
     result = train_run(tiny_config(), tmp_path)
     assert contents(result.folder) == contents(undisturbed.folder)
+
+
+def as_of_later(monkeypatch):
+    kind = model_class(tiny_config().model.name)
+    monkeypatch.setattr(kind, "revision_of", classmethod(lambda cls, options: 9))
+
+
+def test_a_finished_run_of_an_earlier_revision_is_kept_and_trained_anew(tmp_path, monkeypatch):
+    before = train_run(tiny_config(), tmp_path)
+    old = contents(before.folder)
+    as_of_later(monkeypatch)
+    kept = before.folder.with_name(f"{before.folder.name}-revision-{before.result['revision']}")
+    with pytest.warns(NcgnnWarning, match=f"kept as {kept.name}, and trained anew"):
+        after = train_run(tiny_config(), tmp_path)
+    assert after.fresh
+    assert after.result["revision"] == 9
+    assert contents(kept) == old
+    assert not train_run(tiny_config(), tmp_path).fresh
+
+
+def test_an_interrupted_run_of_an_earlier_revision_starts_anew(tmp_path, monkeypatch):
+    with pytest.raises(InterruptedRunError):
+        train_run(tiny_config(), tmp_path, on_epoch=interrupt_at(5), checkpoint_seconds=0)
+    as_of_later(monkeypatch)
+    seen = []
+    with pytest.warns(NcgnnWarning, match="trained otherwise. Training starts anew"):
+        train_run(tiny_config(), tmp_path, on_resume=seen.append)
+    assert not seen
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "lines"])

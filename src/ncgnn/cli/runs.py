@@ -231,8 +231,11 @@ def evaluate(
     Intervals are 95 % ones over nodes: they say nothing of other seeds or splits, for which
     'ncgnn results --against' has a test.
     """
-    trained = _load(_folder(run, runs), data_dir, device, graph, refit=False)
+    mine = _folder(run, runs)
     other = None if against is None else _folder(against, runs)
+    if other is not None and other.resolve() == mine.resolve():
+        raise InputError(f"--against must be another run; got {mine.name} on both sides.")
+    trained = _load(mine, data_dir, device, graph, refit=False)
     second = None if other is None else _load(other, data_dir, device, graph, refit=False)
     with show_status("evaluating"):
         result = trained.evaluate(against=second, coverage=coverage)

@@ -140,6 +140,8 @@ def train(
     if moved:
         why = ", the best of these by validation" if len(results) > 1 else ""
         note(f"{runs / ncgnn.training.LATEST} is {latest.folder.name}{why}")
+        if not refit and any(isinstance(one, ncgnn.training.AutoConfig) for one in configs):
+            note("for nodes without a label, --refit trains it once more on all labels")
     else:
         note(f"note: {runs / ncgnn.training.LATEST} is a folder of its own and was left as it is.")
 

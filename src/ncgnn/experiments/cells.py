@@ -29,6 +29,7 @@ from ncgnn.training import (
     check_same_graph,
     find_device,
     finished_run,
+    is_current,
     train_run,
     trainable_split,
 )
@@ -172,6 +173,8 @@ def inspect(cell: Cell, *, retry_failed: bool = False) -> Cell:
         check_same_config(folder, cell.config)
         if folder.is_done():
             run = finished_run(folder)
+            if not is_current(cell.config.model.model_dump(), run.result):
+                return replace(cell, state="missing")  # train_run sets it aside
             if cell.graph_sha256:
                 check_same_graph(folder, cell.config, cell.graph_sha256, cell.split_sha256)
             return replace(cell, state="finished", wanted=False, run=run)

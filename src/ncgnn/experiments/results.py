@@ -19,7 +19,6 @@ from ncgnn.data import load
 from ncgnn.errors import DataNotFoundError, InputError, NcgnnError
 from ncgnn.experiments.cells import read_error
 from ncgnn.experiments.comparison import Difference, compare_runs
-from ncgnn.nn import model_class
 from ncgnn.training import (
     CONFIG,
     DETAILS,
@@ -33,11 +32,12 @@ from ncgnn.training import (
     config_sha256,
     finished_run,
     naming_options,
+    revision,
     run_folders,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ncgnn.training import RunConfig, RunResult
 
@@ -235,7 +235,7 @@ def _tells_more(record: Record, known: Record) -> bool:
     """
     if known.graph and not record.graph:
         return False
-    if _revision(record.result) < _revision(known.result):
+    if revision(record.result) < revision(known.result):
         return False
     told = (record.graph and not known.graph) or (record.code and not known.code)
     return bool(told) or record.result != known.result
@@ -417,21 +417,7 @@ def _content(record: Record) -> str:
 
 def _told(record: Record) -> dict[str, Any]:
     """What tells a run from others of its seed: its options, and the revision of its model."""
-    return flatten(record.config) | {"model.revision": _revision(record.result)}
-
-
-def _revision(result: Mapping[str, Any]) -> int:
-    return int(result.get("revision", 1))  # the first results do not say it
-
-
-def is_current(model: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
-    """Whether a result is of what a model is now, see :meth:`ncgnn.nn.Model.revision_of`.
-
-    Args:
-        model: Its name and options, as configurations have them.
-        result: The content of ``result.json``.
-    """
-    return _revision(result) == model_class(model["name"]).revision_of(model)
+    return flatten(record.config) | {"model.revision": revision(record.result)}
 
 
 def _options(record: Record, siblings: Sequence[Sequence[Record]]) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ncgnn.data import load
 from ncgnn.errors import DataNotFoundError, UnknownNameError
-from ncgnn.experiments import is_current
 from ncgnn.metrics import mean, neighborhood_confusion, node_homophily
 from ncgnn.nn import model_names
 from ncgnn.paper.printed import (
@@ -24,7 +23,7 @@ from ncgnn.paper.printed import (
 )
 from ncgnn.paper.targets import Row, Target
 from ncgnn.report import Marked, Table, percent
-from ncgnn.training import Spread
+from ncgnn.training import Spread, is_current
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,14 +164,15 @@ class AccuracyTable:
         """The best methods on a dataset by test accuracy, and the second best.
 
         Other seeds are other splits, so that nothing is the best where methods have different
-        ones. Controls and ablations do not take part; what is printed alike is alike.
+        ones, or where some are of an earlier revision. Controls and ablations do not take part;
+        what is printed alike is alike.
         """
         there = {
             row.name: self.entries[row.name, dataset]
             for row in self.rows
             if row.name not in _CHANGED and (row.name, dataset) in self.entries
         }
-        if len({entry.seeds for entry in there.values()}) > 1:
+        if len({(entry.seeds, entry.earlier) for entry in there.values()}) > 1:
             return frozenset(), frozenset()
         shown = {name: round(100 * entry.test.mean, 2) for name, entry in there.items()}
         values = [*sorted(set(shown.values()), reverse=True), None, None]

@@ -282,7 +282,10 @@ def _about_small_groups(run: RunFacts) -> str:
 def _config_table(config: Record) -> Table:
     def text(value: Any) -> str:
         if isinstance(value, list):
-            return ", ".join(text(item) for item in value)
+            joint = "; " if any(isinstance(item, dict) for item in value) else ", "
+            return joint.join(text(item) for item in value)
+        if isinstance(value, dict):  # an expert of a mixture
+            return ", ".join(f"{name} {text(one)}" for name, one in value.items())
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     rows = [
@@ -297,9 +300,10 @@ def _environment_table(run: RunFacts) -> Table:
     """How long training took, versions, machine, threads and the hash of the graph."""
     flat = {key: value for key, value in run.environment.items() if key != "packages"}
     flat |= run.environment.get("packages", {})
-    rows = [
-        ("Training", f"{run.timing['seconds']:.2f} s"),
-        ("One epoch", f"{1000 * run.timing['seconds_per_epoch']:.2f} ms"),
+    rows = [("Training", f"{run.timing['seconds']:.2f} s")]
+    if run.result["epochs"] > 1:
+        rows.append(("One epoch", f"{1000 * run.timing['seconds_per_epoch']:.2f} ms"))
+    rows += [
         *((key, "–" if value is None else str(value)) for key, value in flat.items()),
     ]
     return Table("", (), tuple(rows), left=2)

@@ -99,7 +99,9 @@ from ncgnn.training.run import (
     check_same_graph,
     finished_run,
     fit,
+    is_current,
     refit_run,
+    revision,
     train_run,
 )
 from ncgnn.training.scores import Estimate, bootstrap_difference
@@ -186,6 +188,7 @@ __all__ = [
     "fit_temperature",
     "has_own_values",
     "has_preset",
+    "is_current",
     "list_candidates",
     "load_graph",
     "load_run",
@@ -206,6 +209,7 @@ __all__ = [
     "refit_facts",
     "refit_run",
     "reliability",
+    "revision",
     "run_folders",
     "score",
     "scores",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from ncgnn.errors import NcgnnWarning
 from ncgnn.training.run import RunResult, train_run
 
 if TYPE_CHECKING:
@@ -140,15 +142,17 @@ class Attempt:
             return bool(self.why)
 
         try:
-            return train_run(
-                config,
-                search.folder / CANDIDATES,
-                graph=search.graph,
-                split=search.given,
-                on_epoch=on_epoch,
-                stop=stop,
-                copies=False,
-            )
+            with warnings.catch_warnings():  # what is wrong with one candidate, others make good
+                warnings.simplefilter("ignore", NcgnnWarning)
+                return train_run(
+                    config,
+                    search.folder / CANDIDATES,
+                    graph=search.graph,
+                    split=search.given,
+                    on_epoch=on_epoch,
+                    stop=stop,
+                    copies=False,
+                )
         except KeyboardInterrupt:
             if not self.why:
                 search.keep()

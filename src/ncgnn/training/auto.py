@@ -42,7 +42,7 @@ from ncgnn.training.folder import (
     trained_tensors,
 )
 from ncgnn.training.refit import REFIT
-from ncgnn.training.run import RunResult, finished_run
+from ncgnn.training.run import RunResult, finished_run, is_current
 from ncgnn.training.search import FOLDS, Search
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ def _find_done(wanted: AutoConfig, place: Path, runs: Path, graph: Graph) -> Run
         said = folder.read_json(CHOSEN)
         same = said["graph"] == graph.fingerprint
         if same and float(said["budget"]) >= wanted.options.seconds:
-            return finished_run(RunFolder(runs / said["run"]))
+            done = finished_run(RunFolder(runs / said["run"]))
+            return done if is_current(done.config.model.model_dump(), done.result) else None
     return None
 
 

@@ -33,7 +33,7 @@ AUTO = "auto"
 FITTED: dict[str, tuple[dict[str, Any], ...]] = {
     "majority": ({},),
     "propagation": ({}, {"alpha": 0.5}),
-    "logistic": ({}, {"penalty": 1.0}, {"penalty": 10.0}),
+    "logistic": ({}, {"penalty": 1.0}, {"penalty": 10.0}, {"penalty": 0.03}),
     "boosting": ({},),
 }
 STEPWISE = ("mlp", "tuned-sage", "sage", "tuned-gcn", "gcn", "ncgcn", "ncsage")
@@ -253,8 +253,10 @@ def list_candidates(wanted: AutoConfig, graph: Graph) -> list[Candidate]:
     found = [*(c for c in found[:place] if c not in slow), found[place], *slow, *found[place + 1 :]]
     for other in rates[1:]:
         found += trained_with(*other)
-    # An option that is given for all may make two of them one.
-    return list({one.config.name: one for one in reversed(found)}.values())[::-1]
+    once: dict[str, Candidate] = {}
+    for one in found:  # a value may be the default, or given for all
+        once.setdefault(one.config.name, one)
+    return list(once.values())
 
 
 def _name_rates(rate: float, decay: float) -> dict[str, float]:

@@ -376,6 +376,11 @@ def compare_trained(first: TrainedModel, second: TrainedModel) -> dict[str, Any]
     (_, mine), (_, theirs) = pairs
     evaluated = [evaluated_part(trained.split)[0] for trained, _ in pairs]
     if evaluated[0] != evaluated[1] or not np.array_equal(mine.ids, theirs.ids):
+        names = [trained.graph.name for trained in (first, second)]
+        if names[0] != names[1]:
+            raise InputError(
+                f"against must be a run on the same graph, {names[0]}; got one on {names[1]}."
+            )
         common = len(np.intersect1d(mine.ids, theirs.ids)) if evaluated[0] == evaluated[1] else 0
         raise InputError(
             f"against must be a run with the same test nodes; got one with {len(theirs.true):,}, "

@@ -6,6 +6,7 @@ configuration, from where it continues bit by bit after whatever interrupts it.
 
 from __future__ import annotations
 
+import shutil
 import statistics
 import time
 import warnings
@@ -27,6 +28,7 @@ from ncgnn.data import (
 )
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, sentence
 from ncgnn.graph import as_graph
+from ncgnn.nn import model_class
 from ncgnn.training.candidates import AUTO, make_auto
 from ncgnn.training.config import RunConfig, find_option, make_config
 from ncgnn.training.evaluation import about_small_groups
@@ -57,7 +59,7 @@ from ncgnn.training.refit import refit_in
 from ncgnn.training.start import HASH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
     from pathlib import Path
 
     from numpy.typing import ArrayLike
@@ -242,6 +244,7 @@ def train_run(
             )
         config, start = find_start(config, graph, runs, data_dir)
     folder = RunFolder(runs / config.name)
+    _set_aside_earlier(folder, config)
     with folder.lock():
         check_same_config(folder, config)
         if folder.is_done():
@@ -314,6 +317,43 @@ def finished_run(folder: RunFolder) -> RunResult:
     seconds = float(folder.read_json(TIMING)["seconds"])
     result = folder.read_json(RESULT)
     return RunResult(folder.path, folder.read_config(), result, seconds, fresh=False)
+
+
+def is_current(model: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
+    """Whether a result is of what a model is now, see :meth:`ncgnn.nn.Model.revision_of`.
+
+    Args:
+        model: Its name and options, as configurations have them.
+        result: The content of ``result.json``.
+    """
+    return revision(result) == model_class(model["name"]).revision_of(model)
+
+
+def revision(result: Mapping[str, Any]) -> int:
+    """The revision of the model that a result, or a run's environment, is of."""
+    return int(result.get("revision", 1))  # the first ones do not say it
+
+
+def _set_aside_earlier(folder: RunFolder, config: RunConfig) -> None:
+    """Rename a finished run of an earlier revision of its model, so that it is trained anew."""
+    if not folder.is_done():
+        return
+    with folder.lock():
+        try:
+            result = folder.read_json(RESULT)
+        except DamagedFileError:
+            return
+        if is_current(config.model.model_dump(), result):
+            return
+        kept = folder.path.with_name(f"{folder.path.name}-revision-{revision(result)}")
+        shutil.rmtree(kept, ignore_errors=True)  # the same run, set aside before
+        folder.path.rename(kept)
+    warnings.warn(
+        f"{config.model.name} trains otherwise than when {folder.path.name} was trained; that run "
+        f"is kept as {kept.name}, and trained anew.",
+        NcgnnWarning,
+        stacklevel=3,
+    )
 
 
 def _finished(
@@ -405,7 +445,10 @@ class _Job:
         self.seconds = 0.0
         self.epoch_seconds: list[float] = []
         self.trainer = new_trainer(config, graph, split, start)
-        self.environment = environment() | {"graph_sha256": graph.fingerprint}
+        self.environment = environment() | {
+            "graph_sha256": graph.fingerprint,
+            "revision": model_class(config.model.name).revision_of(config.model.options),
+        }
         self.begun_in = self._origin()
         resumed = self.begun_in is not None  # a checkpoint is of use only beside these files
         folder.write_config(config, durable=resumed)
@@ -422,6 +465,9 @@ class _Job:
             before = folder.read_json(ENVIRONMENT)
             graph_hash, split_hash = self.environment["graph_sha256"], self.trainer.split.sha256
             check_same_graph(folder, self.config, graph_hash, split_hash)
+            if revision(before) != self.environment["revision"]:
+                name = self.config.model.name
+                raise DamagedFileError(f"{folder.path} was begun when {name} trained otherwise.")
         except DamagedFileError as error:  # what the checkpoint belongs to is not known
             warnings.warn(f"{error} Training starts anew.", NcgnnWarning, stacklevel=4)
             (folder / CHECKPOINT).unlink()

@@ -36,6 +36,7 @@ from ncgnn.training.folder import RESULT, DamagedFileError, RunFolder
 from ncgnn.training.folds import draw_folds
 from ncgnn.training.forecast import forecast
 from ncgnn.training.loading import new_inputs, new_trainer, read_trained
+from ncgnn.training.run import is_current
 from ncgnn.training.trainer import check_trainable
 from ncgnn.training.verdict import evaluated_nodes, judge
 
@@ -144,8 +145,10 @@ class Search:
         if not singles:
             problems = "; ".join(f"{row.title}: {row.why}" for row in self.rows.values())
             raise NcgnnError(f"auto: no candidate could be trained ({problems}).")
+        tried = self.spent
         found = self._choose(singles)
         self._measure()
+        self.keep(tried)
         return Found(replace(found.trained, auto=self._facts(found)), found.row)
 
     def _expect(self) -> float | None:
@@ -428,16 +431,30 @@ class Search:
                 row = Row(**one)
                 if more and row.state in ("skipped", "stopped"):
                     continue
+                if row.state == "finished" and not self._is_current(row):
+                    continue
                 self.rows[key] = row
             self.curves = dict(said["curves"])
 
-    def keep(self) -> None:
-        """Keep what is known so far."""
+    def _is_current(self, row: Row) -> bool:
+        """Whether a finished candidate is of what its model is now."""
+        folder = RunFolder(self.folder / CANDIDATES / row.name)
+        with suppress(NcgnnError, OSError):
+            return is_current(folder.read_config().model.model_dump(), folder.read_json(RESULT))
+        return False  # it is gone
+
+    def keep(self, seconds: float | None = None) -> None:
+        """Keep what is known so far, and how long it took.
+
+        Args:
+            seconds: How long that is, by default until now; of a search that has come to its end,
+                without its combination, which one with more time makes anew.
+        """
         said = {
             "graph": self.graph.fingerprint,
             "split": self.split.sha256,
             "budget": self.budget,
-            "seconds": self.spent,
+            "seconds": self.spent if seconds is None else seconds,
             "rows": {key: asdict(row) for key, row in self.rows.items()},
             "curves": self.curves,
         }

@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ncgnn.experiments import Record, as_records, is_current, read_stored, write_stored
+from ncgnn.experiments import Record, as_records, read_stored, write_stored
 from ncgnn.paper.printed import ABOUT_EARLIER, EARLIER
 from ncgnn.report import Cell, Table, percent
-from ncgnn.training import Spread, make_config
+from ncgnn.training import Spread, is_current, make_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
