@@ -10,6 +10,7 @@ from ncgnn.nn.base import (
     parse_options,
 )
 from ncgnn.nn.baselines.classic import GCN, MLP, GraphSAGE
+from ncgnn.nn.blocks import Block, Degrees, Edges, block_hops, compute_block
 from ncgnn.nn.field import ReceptiveField, nodes_around, receptive_field
 from ncgnn.nn.functional import DropoutKey, relu_dropout
 from ncgnn.nn.grouping import Grouper, Grouping, GroupingRule, register_guidance
@@ -34,7 +35,10 @@ __all__ = [
     "NCSAGE",
     "SEPARATIONS",
     "BackboneName",
+    "Block",
+    "Degrees",
     "DropoutKey",
+    "Edges",
     "FeatureScaling",
     "Gate",
     "GraphInputs",
@@ -52,7 +56,9 @@ __all__ = [
     "SeparatedGNN",
     "SeparatedOptions",
     "Separation",
+    "block_hops",
     "check_features",
+    "compute_block",
     "counting_phases",
     "describe_error",
     "describe_unknown_option",

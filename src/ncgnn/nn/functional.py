@@ -454,16 +454,18 @@ def attend(
 
     Args:
         pattern: Row i has an entry in column j where i sees j.
-        nodes: z [n, heads, width].
+        nodes: z [n, heads, width]; of a pattern with fewer rows, the first nodes are those.
         target: a [heads, width].
         source: b [heads, width].
         rate: Rate of dropout of α.
         key: Key of this dropout.
 
     Returns:
-        [n, heads, width].
+        [rows, heads, width].
     """
-    of_target = torch.einsum("nhd,hd->nh", nodes, target)
+    count = pattern.shape[0]
+    receiving = nodes if len(nodes) == count else nodes[:count]
+    of_target = torch.einsum("nhd,hd->nh", receiving, target)
     of_source = torch.einsum("nhd,hd->nh", nodes, source)
     scores = gather_rows(pattern, of_target) + gather_columns(pattern, of_source)
     attention = edge_softmax(pattern, leaky_relu(scores, _SLOPE))

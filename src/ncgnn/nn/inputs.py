@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from ncgnn.graph import Graph, GraphLike
+    from ncgnn.nn.blocks import Degrees
 
 #: A constant matrix, in whichever form multiplies faster.
 Constant: TypeAlias = "ConstantSparse | torch.Tensor"
@@ -60,9 +61,13 @@ class GraphInputs:
         known: Class per node whose label a model may read in a pass, which are training nodes; -1
             for all others, and by default for all.
         passes_once: Whether there is one pass only, so that little is worth being kept.
+        num_rows: How many rows a layer computes, those of the first nodes: all of them, but in a
+            :class:`ncgnn.nn.Block`.
+        degrees: Of the nodes in the whole graph, where this is a part of it; None: it is whole.
     """
 
     passes_once: bool = False
+    degrees: Degrees | None = None
 
     def __init__(
         self,
@@ -76,7 +81,7 @@ class GraphInputs:
         self.device = torch.device(device)
         self.dtype = dtype
         self.scaling: FeatureScaling = scaling
-        self.num_nodes = self.graph.num_nodes
+        self.num_nodes = self.num_rows = self.graph.num_nodes
         self.num_classes = self.graph.num_classes
         features = check_features(self.graph)
         self.features = _constant(_scale(features, scaling), self.device, dtype)

@@ -20,6 +20,7 @@ from ncgnn.sparse.normalize import (
     directed_normalize,
     gcn_normalize,
     masked_adjacency,
+    power_or_zero,
     row_normalize,
 )
 from ncgnn.sparse.ops import (
@@ -45,6 +46,7 @@ __all__ = [
     "gather_rows",
     "gcn_normalize",
     "masked_adjacency",
+    "power_or_zero",
     "row_normalize",
     "row_sum",
     "sampled_dot",

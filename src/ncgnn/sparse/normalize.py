@@ -44,14 +44,14 @@ def gcn_normalize(adjacency: ConstantSparse, self_loops: bool = True) -> Constan
     """
     _check_square(adjacency)
     weighted = add_self_loops(adjacency) if self_loops else adjacency
-    scale = _power_or_zero(weighted.row_sums(), -0.5)
+    scale = power_or_zero(weighted.row_sums(), -0.5)
     return weighted.scale(rows=scale, cols=scale)
 
 
 def row_normalize(adjacency: ConstantSparse, self_loops: bool = False) -> ConstantSparse:
     """D^-1 A, or (D + I)^-1 (A + I) with self-loops: each row sums to 1, an empty one to 0."""
     weighted = add_self_loops(adjacency) if self_loops else adjacency
-    return weighted.scale(rows=_power_or_zero(weighted.row_sums(), -1.0))
+    return weighted.scale(rows=power_or_zero(weighted.row_sums(), -1.0))
 
 
 def directed_normalize(adjacency: ConstantSparse) -> ConstantSparse:
@@ -61,10 +61,11 @@ def directed_normalize(adjacency: ConstantSparse) -> ConstantSparse:
     """
     _check_square(adjacency)
     incoming, outgoing = adjacency.row_sums(), adjacency.column_sums()
-    return adjacency.scale(_power_or_zero(incoming, -0.5), _power_or_zero(outgoing, -0.5))
+    return adjacency.scale(power_or_zero(incoming, -0.5), power_or_zero(outgoing, -0.5))
 
 
-def _power_or_zero(degrees: Tensor, exponent: float) -> Tensor:
+def power_or_zero(degrees: Tensor, exponent: float) -> Tensor:
+    """Degrees to a power, 0 where a degree is 0."""
     return degrees.pow(exponent).masked_fill_(degrees == 0, 0)
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ncgnn.nn.inputs import Direction, GraphInputs
     from ncgnn.nn.layers import Term
     from ncgnn.nn.separated.backbones import Backbone, LayerConstructor
-    from ncgnn.nn.separated.channels import Channel
+    from ncgnn.nn.separated.channels import Channel, Layout
 
 BackboneName = Literal["gcn", "sage"]
 
@@ -159,6 +159,7 @@ class SeparatedGNN(Model):
     uses_weights = True
     Options = SeparatedOptions
     computes_all = False
+    depth = 2
     layer: ClassVar[BackboneName | LayerConstructor] = "gcn"
 
     def __init__(
@@ -178,7 +179,7 @@ class SeparatedGNN(Model):
         self.direction = chosen.direction
         self.backbone = self._make_backbone(backbone or type(self).layer, chosen)
         self.uses_weights = self.maskable = isinstance(self.backbone, LinearBackbone)
-        self.reach = self.backbone.reach(2)
+        self.reach, self.extra_hops = self.backbone.reach(2), self.backbone.extra_hops
         channels = 1 if self.separation == "none" else self.num_groups
         self.first = nn.ModuleList(
             self.backbone.layer(num_features, hidden) for _ in range(channels)
@@ -217,7 +218,7 @@ class SeparatedGNN(Model):
         """Logits of the given nodes, None = all; the second layer computes no other rows."""
         single = not (torch.is_grad_enabled() or self._products.active)
         layout = self._layouts.find(inputs, group, nodes, narrow=single)
-        channels, alpha = layout.channels, self.channel_alpha
+        channels = layout.channels
         pool: torch.Tensor | None = None
         if layout.pooled:
             pool = torch.cat([self._hidden(s, channel, key) for s, channel in enumerate(channels)])
@@ -228,11 +229,44 @@ class SeparatedGNN(Model):
             )
             for s, channel in enumerate(channels)
         ]
+        return self._mix(layout, passed, key)
+
+    def compute_layer(
+        self,
+        number: int,
+        inputs: GraphInputs,
+        h: torch.Tensor | None,
+        group: torch.Tensor | None,
+        key: DropoutKey | None,
+    ) -> torch.Tensor:
+        """H_1, that of all channels side by side where nodes have one in each; then the logits."""
+        layout = self._layouts.find(inputs, group)
+        channels, width = layout.channels, self.raw.shape[1]
+        several = self.separation == "renormalized"
+        if h is None:
+            parts = [self._hidden(s, channel, key) for s, channel in enumerate(channels)]
+            if several:
+                return torch.cat(parts, dim=1)
+            place = torch.cat([channel.sources for channel in channels]).argsort()
+            return torch.cat(parts).index_select(0, place)
+        passed: list[torch.Tensor] = []
+        for s, channel in enumerate(channels):
+            sent = h[:, s * width : (s + 1) * width] if several else h
+            if len(channel.senders) < len(h) or layout.pooled:
+                sent = sent.index_select(0, channel.senders)
+            passed.append(self.backbone.second(self.second[s], channel, sent))
+        return self._mix(layout, passed, key)
+
+    def _mix(
+        self, layout: Layout, passed: list[torch.Tensor], key: DropoutKey | None
+    ) -> torch.Tensor:
+        """Logits of a layout's targets, from what every channel passed on and raw features."""
+        channels, alpha = layout.channels, self.channel_alpha
         if self.activation:
             passed = [torch.relu(rows) for rows in passed]
         if not layout.disjoint:  # nodes receive from several channels
             raw = product(cast("Term", layout.raw), self.raw)
-            own = (1 - alpha).index_select(0, layout.group)[:, None]
+            own = (1 - alpha).index_select(0, layout.group[: len(raw)])[:, None]
             weights = torch.cat([own, alpha.expand(len(own), -1)], dim=1)
             return self._read([raw, *passed], weights, channels[0].targets, key)
         logits: list[torch.Tensor] = []
