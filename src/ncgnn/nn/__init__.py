@@ -16,6 +16,7 @@ from ncgnn.nn.functional import DropoutKey, relu_dropout
 from ncgnn.nn.grouping import Grouper, Grouping, GroupingRule, register_guidance
 from ncgnn.nn.inputs import FeatureScaling, GraphInputs, check_features
 from ncgnn.nn.masking import MaskedInputs, masked_row
+from ncgnn.nn.minibatch import BlockMaker, Drawing, check_layered, infer
 from ncgnn.nn.mixture import Gate, Mixture
 from ncgnn.nn.registry import (
     model_class,
@@ -36,7 +37,9 @@ __all__ = [
     "SEPARATIONS",
     "BackboneName",
     "Block",
+    "BlockMaker",
     "Degrees",
+    "Drawing",
     "DropoutKey",
     "Edges",
     "FeatureScaling",
@@ -58,10 +61,12 @@ __all__ = [
     "Separation",
     "block_hops",
     "check_features",
+    "check_layered",
     "compute_block",
     "counting_phases",
     "describe_error",
     "describe_unknown_option",
+    "infer",
     "masked_row",
     "model_class",
     "model_name",

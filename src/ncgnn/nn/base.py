@@ -193,10 +193,11 @@ class Model(nn.Module):
             cannot answer for others; empty where it can.
         untied_by: Options with which it could.
         direction: The option of this name; None where the model has none.
-        depth: How many layers :meth:`compute_layer` has; None where the model cannot be computed layer by
-            layer, for a part of the nodes at a time.
+        depth: How many layers :meth:`compute_layer` has; None where the model cannot be computed
+            layer by layer, for a part of the nodes at a time.
         layer_hops: How many hops of edges each of them passes messages along, 1 or 0.
         extra_hops: How much farther it looks, for what its layers normalize by on their own.
+        counts_groups: Whether normalization counts the neighbors in each group.
         maskable: Whether all its messages pass along the matrices of ``GraphInputs.messages``,
             ``gcn_operators`` and ``mean_operators``, so that a mask of edges reaches them.
     """
@@ -218,6 +219,7 @@ class Model(nn.Module):
     depth: int | None = None
     layer_hops: int = 1
     extra_hops: int = 0
+    counts_groups: bool = False
     maskable: bool = False
 
     def __init_subclass__(cls, **arguments: Any) -> None:

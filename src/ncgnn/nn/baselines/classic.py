@@ -74,7 +74,8 @@ class TwoLayerGNN(Model):
         key: DropoutKey | None,
     ) -> torch.Tensor:
         """The hidden layer, and the logits."""
-        channel = self._layouts.find(inputs, None).channels[0]
+        only = "first" if h is None else "second"
+        channel = self._layouts.find(inputs, None, only=only).channels[0]
         if h is None:
             return relu_dropout(self._before(channel), self.dropout, at(key, 0))
         return self.backbone.second(self.second, channel, h)

@@ -38,7 +38,7 @@ from ncgnn.sparse import ConstantSparse, SparsePattern, add_self_loops
 if TYPE_CHECKING:
     from ncgnn.nn.inputs import Direction, GraphInputs
     from ncgnn.nn.layers import SharedProducts
-    from ncgnn.nn.separated.channels import Operators, Separation
+    from ncgnn.nn.separated.channels import Layer, MakeChannel, Operators, Separation
 
 
 #: How the weights of a linear layer begin: Xavier-uniform with the gain of ReLU, or uniform within
@@ -67,9 +67,7 @@ class Backbone(ABC):
         return None
 
     @abstractmethod
-    def channels(
-        self, inputs: GraphInputs, separation: Separation, num_groups: int
-    ) -> Callable[[int, torch.Tensor, torch.Tensor], Channel]:
+    def channels(self, inputs: GraphInputs, separation: Separation, num_groups: int) -> MakeChannel:
         """What makes a channel of its number, the nodes of its group and all nodes by group."""
 
     @abstractmethod
@@ -349,14 +347,14 @@ class TwoWayBackbone(Backbone):
         """A layer per direction."""
         return nn.ModuleList(way.layer(width, hidden) for way in self.ways)
 
-    def channels(
-        self, inputs: GraphInputs, separation: Separation, num_groups: int
-    ) -> Callable[[int, torch.Tensor, torch.Tensor], Channel]:
+    def channels(self, inputs: GraphInputs, separation: Separation, num_groups: int) -> MakeChannel:
         """Channels with the edges of both directions."""
         makers = [way.channels(inputs, separation, num_groups) for way in self.ways]
 
-        def make(number: int, nodes: torch.Tensor, ordered: torch.Tensor) -> Channel:
-            along, against = (maker(number, nodes, ordered) for maker in makers)
+        def make(
+            number: int, nodes: torch.Tensor, ordered: torch.Tensor, only: Layer | None = None
+        ) -> Channel:
+            along, against = (maker(number, nodes, ordered, only) for maker in makers)
             firsts, seconds = (along.first, against.first), (along.second, against.second)
             return replace(along, first=firsts, second=seconds)
 
@@ -397,7 +395,9 @@ class ConvChannels:
         self.inputs, self.edges = inputs, edges
         self.separation, self.self_loops = separation, self_loops
 
-    def __call__(self, number: int, nodes: torch.Tensor, ordered: torch.Tensor) -> Channel:
+    def __call__(
+        self, number: int, nodes: torch.Tensor, ordered: torch.Tensor, only: Layer | None = None
+    ) -> Channel:
         """The channel of the group that holds the given nodes."""
         everyone, mode = self.inputs.everyone, self.separation
         reached, kept, rows = everyone, None, nodes

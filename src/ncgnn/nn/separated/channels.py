@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 Separation = Literal["strict", "source", "renormalized", "target-only", "none"]
 SEPARATIONS: tuple[str, ...] = get_args(Separation)
+#: Which of a channel's layers.
+Layer = Literal["first", "second"]
 DISJOINT = ("strict", "target-only", "none")
 # Training and validation nodes, and a few more that someone may ask for in turn.
 _MOST_SELECTIONS = 4
@@ -114,6 +116,7 @@ class Layouts:
         self._parts = (backbone, separation, num_groups)
         self._lock = Lock()
         self._inputs: GraphInputs | None = None
+        self._only: Layer | None = None
         self._layout: Layout | None = None
         self._selected: list[tuple[torch.Tensor, bool, Layout]] = []
 
@@ -124,10 +127,12 @@ class Layouts:
         nodes: torch.Tensor | None = None,
         *,
         narrow: bool = False,
+        only: Layer | None = None,
     ) -> Layout:
         """The layout for a graph, the group of each node and the nodes that are asked for.
 
         With ``narrow``, and few nodes, the first layer has those rows only that the second needs.
+        In a block, which serves one layer, the other one may be left out.
         """
         backbone, separation, num_groups = self._parts
         # What is kept serves later training too.
@@ -135,9 +140,11 @@ class Layouts:
             group = as_group(group, num_groups, inputs.everyone)
             if separation == "none":
                 group = torch.zeros_like(group)
-            if inputs is not self._inputs:
+            only = only if inputs.degrees is not None else None
+            if inputs is not self._inputs or only != self._only:
                 channels = 1 if separation == "none" else num_groups
                 self._make_channel = backbone.channels(inputs, separation, channels)
+                self._only = only
                 self._raw = Term(first_rows(inputs.features, inputs.num_rows))
                 self._inputs, self._layout = inputs, None
             if self._layout is None or not torch.equal(self._layout.group, group):
@@ -164,7 +171,9 @@ class Layouts:
         channels = 1 if separation == "none" else num_groups
         members = [torch.nonzero(group == s).flatten() for s in range(channels)]
         ordered = torch.cat(members)
-        made = tuple(self._make_channel(s, rows, ordered) for s, rows in enumerate(members))
+        made = tuple(
+            self._make_channel(s, rows, ordered, self._only) for s, rows in enumerate(members)
+        )
         disjoint, position = separation in DISJOINT, None
         if disjoint:
             targets = torch.cat([channel.targets for channel in made])
@@ -235,27 +244,32 @@ class LinearChannels:
         self.inputs, self.operators, self.num_groups = inputs, operators, num_groups
         self.separation: Separation = separation
 
-    def __call__(self, number: int, nodes: torch.Tensor, ordered: torch.Tensor) -> Channel:
+    def __call__(
+        self, number: int, nodes: torch.Tensor, ordered: torch.Tensor, only: Layer | None = None
+    ) -> Channel:
         """The channel of the group that holds the given nodes; ``ordered`` are all, by group."""
         inputs, everyone, whole = self.inputs, self.inputs.everyone, self.operators.whole
         reached = everyone[: inputs.num_rows]
         if self.separation == "renormalized":
             inside = torch.zeros_like(everyone, dtype=torch.bool)
             inside[nodes] = True
-            into, out = self.operators.masked(inside, number)
+            into = () if only == "second" else self.operators.masked("targets", inside, number)
+            out = () if only == "first" else self.operators.masked("sources", inside, number)
             first = tuple(self._masked_term(operator) for operator in into)
             return Channel(reached, reached, everyone, first, out)
         rows = nodes if len(reached) == len(everyone) else nodes[nodes < len(reached)]
-        first = tuple(self._first_term(operator, rows) for operator in whole)
-        if self.separation == "source":
-            second = tuple(self._block(operator, reached, nodes) for operator in whole)
-            return Channel(rows, reached, nodes, first, second)
-        raw = Term(self._rows_of(inputs.features, rows))
-        if self.separation == "target-only":
-            second = tuple(self._block(operator, rows, ordered) for operator in whole)
-            return Channel(rows, rows, ordered, first, second, raw)
-        second = whole if len(nodes) == len(everyone) else self.operators.within(rows, nodes)
-        return Channel(rows, rows, nodes, first, second, raw)
+        first = () if only == "second" else tuple(self._first_term(one, rows) for one in whole)
+        disjoint, second = self.separation in DISJOINT, ()
+        targets = rows if disjoint else reached
+        senders = ordered if self.separation == "target-only" else nodes
+        raw = Term(self._rows_of(inputs.features, rows)) if disjoint else None
+        if only == "first":
+            return Channel(rows, targets, senders, first, second, raw)
+        if self.separation in ("source", "target-only"):
+            second = tuple(self._block(operator, targets, senders) for operator in whole)
+        else:
+            second = whole if len(nodes) == len(everyone) else self.operators.within(rows, nodes)
+        return Channel(rows, targets, senders, first, second, raw)
 
     def _masked_term(self, operator: ConstantSparse | None) -> Term:
         """A term of the first layer norm(M_s A)."""
@@ -300,6 +314,7 @@ def identity(size: int, like: torch.Tensor, dtype: torch.dtype) -> ConstantSpars
     return ConstantSparse.from_csr(starts, starts[:-1], ones, shape=(size, size))
 
 
+MakeChannel: TypeAlias = "Callable[[int, torch.Tensor, torch.Tensor, Layer | None], Channel]"
 Operators: TypeAlias = "tuple[ConstantSparse | None, ...]"
 
 
@@ -360,21 +375,20 @@ class LinearOperators(ABC):
     ) -> ConstantSparse:
         """The operator of one adjacency, of a kind of messages, of which some may be masked."""
 
-    def masked(self, inside: torch.Tensor, number: int) -> tuple[Operators, Operators]:
-        """norm(M A) and norm(A M): only nodes inside receive, or send, messages.
+    def masked(
+        self, ends: Literal["targets", "sources"], inside: torch.Tensor, number: int
+    ) -> Operators:
+        """norm(M A), or norm(A M): only nodes inside receive, or send, messages.
 
         Degrees are those of the masked matrices.
 
         Args:
+            ends: Which ends of edges must be inside.
             inside: Which nodes are.
             number: Of the group that they are.
         """
-        into = tuple(masked_adjacency(base, targets=inside) for base in self.bases)
-        out = tuple(masked_adjacency(base, sources=inside) for base in self.bases)
-        return (
-            self._of(into, Masked("targets", inside, number)),
-            self._of(out, Masked("sources", inside, number)),
-        )
+        left = tuple(masked_adjacency(base, **{ends: inside}) for base in self.bases)
+        return self._of(left, Masked(ends, inside, number))
 
     def within(self, rows: torch.Tensor, nodes: torch.Tensor) -> Operators:
         """Messages to the given rows from the given nodes, which rows are the first ones of.

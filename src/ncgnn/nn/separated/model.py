@@ -173,6 +173,7 @@ class SeparatedGNN(Model):
         chosen = parse_options(self.Options, options)
         self.rule, hidden = chosen.rule, chosen.hidden
         self.separation: Separation = chosen.separation
+        self.counts_groups = chosen.separation == "renormalized"
         self.dropout, self.readout_dropout = chosen.dropout, chosen.readout_dropout
         self.num_groups = len(chosen.dropout)
         self.activation = chosen.activation
@@ -240,7 +241,7 @@ class SeparatedGNN(Model):
         key: DropoutKey | None,
     ) -> torch.Tensor:
         """H_1, that of all channels side by side where nodes have one in each; then the logits."""
-        layout = self._layouts.find(inputs, group)
+        layout = self._layouts.find(inputs, group, only="first" if h is None else "second")
         channels, width = layout.channels, self.raw.shape[1]
         several = self.separation == "renormalized"
         if h is None:

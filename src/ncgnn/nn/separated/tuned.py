@@ -178,7 +178,7 @@ class SeparatedTunedGNN(Model):
         key: DropoutKey | None,
     ) -> torch.Tensor:
         """The rows of a layer, those of each node by the weights of its group."""
-        layout = self._layouts.find(inputs, group)
+        layout = self._layouts.find(inputs, group, only="first" if h is None else "second")
         sent = own = None
         if h is not None:
             sent = [h.index_select(0, channel.senders) for channel in layout.channels]
@@ -275,7 +275,7 @@ class _GroupedLayer(nn.Module):
         parts: list[torch.Tensor] = []
         for s, channel in enumerate(layout.channels):
             message, bias, *rest = self._combine(cast("_Weights", self.groups[s]))
-            kinds = len(channel.second)
+            kinds = max(len(channel.first), len(channel.second))
             against, own = rest[: kinds - 1], rest[kinds - 1 :]
             if sent is None or rows is None:
                 raw = cast("Term", channel.raw)
