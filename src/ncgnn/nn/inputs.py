@@ -63,10 +63,12 @@ class GraphInputs:
         passes_once: Whether there is one pass only, so that little is worth being kept.
         num_rows: How many rows a layer computes, those of the first nodes: all of them, but in a
             :class:`ncgnn.nn.Block`.
+        in_blocks: Whether models are computed a part of the nodes at a time.
         degrees: Of the nodes in the whole graph, where this is a part of it; None: it is whole.
     """
 
     passes_once: bool = False
+    in_blocks: bool = False
     degrees: Degrees | None = None
 
     def __init__(

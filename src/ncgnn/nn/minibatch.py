@@ -12,6 +12,7 @@ import itertools
 import tempfile
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -74,8 +75,11 @@ class BlockMaker:
             self.direction = "both"
         self.relations: tuple[Relation, ...] = ()
         if self.hops:
-            self.relations = relations_of(inputs, self.direction)
-        self._degrees = [relation.degrees() for relation in self.relations]
+            self.relations = inputs.kept(
+                ("relations", self.direction),
+                lambda: relations_of(inputs, self.direction),
+                of_edges=True,
+            )
         self._group: torch.Tensor | None = None
         self._inside: list[torch.Tensor] = []
         self._samplers: dict[tuple[object, ...], NeighborSampler] = {}
@@ -124,7 +128,7 @@ class BlockMaker:
             pairs = zip(self.relations, sample.relations, strict=True)
             edges = tuple(relation.edges(drawn, device, dtype) for relation, drawn in pairs)
         degrees = Degrees(
-            tuple(sums.index_select(0, place).to(dtype) for sums in self._degrees),
+            tuple(r.degrees.index_select(0, place).to(dtype) for r in self.relations),
             tuple(sums.index_select(0, place).to(dtype) for sums in self._inside),
         )
         within = (len(found),) if sample is None else sample.within
@@ -150,6 +154,7 @@ class Relation:
     ) -> None:
         self.indptr, self.indices, self.weights = indptr, indices, weights
 
+    @cached_property
     def degrees(self) -> torch.Tensor:
         """The sum of every row."""
         if self.weights is None:

@@ -34,6 +34,7 @@ from ncgnn.data import (
 )
 from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
 from ncgnn.nn import (
+    Drawing,
     FeatureScaling,
     describe_error,
     describe_unknown_option,
@@ -134,6 +135,15 @@ class TrainingConfig(Options):
     """How answers become probabilities: with temperatures found on validation nodes, or ``none``,
     as the model says them; see :mod:`ncgnn.training.calibration`. Classes and scores do not depend
     on it."""
+    batch_size: Annotated[Annotated[int, Field(ge=1)] | None, AddedLater] = None
+    """How many training nodes a step is taken on, with some of the edges around them; None = all
+    nodes and edges at a time. All nodes are then predicted layer by layer, from all edges."""
+    fanout: Annotated[tuple[Annotated[int, Field(ge=-1)], ...] | None, AddedLater] = None
+    """How many neighbors of a node a batch draws at each hop, like ``(15, 10)``; -1 = all. None is
+    10 at every hop."""
+    sampling: Annotated[Drawing, AddedLater] = "uniform"
+    """How neighbors are drawn: each subset of a node's neighbors alike (``uniform``), or such that
+    the nodes of a batch share theirs (``labor``); see :class:`ncgnn.sparse.NeighborSampler`."""
     start_from: Annotated[str | None, AddedLater] = None
     """The run whose weights are the first ones: ``latest``, a run's name or path, or the hash of
     its weights (``sha256:…``), which is what a run keeps; see :mod:`ncgnn.training.start`."""

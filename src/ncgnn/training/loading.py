@@ -188,12 +188,14 @@ def new_trainer(
 
 def new_inputs(config: RunConfig, graph: Graph) -> GraphInputs:
     """A graph as the models of a configuration see it."""
-    return GraphInputs(
+    inputs = GraphInputs(
         graph,
         device=find_device(config.training.device),
         dtype=getattr(torch, config.training.precision),
         scaling=config.data.scaling,
     )
+    inputs.in_blocks = config.training.batch_size is not None
+    return inputs
 
 
 def find_device(name: str) -> torch.device:

@@ -32,7 +32,16 @@ from torch.autograd.graph import increment_version
 from torch.nn.functional import cross_entropy
 
 from ncgnn.errors import InputError, NcgnnError
-from ncgnn.nn import DropoutKey, Grouper, Grouping, check_features
+from ncgnn.nn import (
+    BlockMaker,
+    DropoutKey,
+    Grouper,
+    Grouping,
+    check_features,
+    compute_block,
+    infer,
+)
+from ncgnn.training.batches import Batches
 from ncgnn.training.evaluation import check_metric, score
 
 if TYPE_CHECKING:
@@ -111,6 +120,11 @@ class Trainer:
         self.phases = model.phases(config.epochs, config.patience)
         if not self.phases:
             raise InputError("the model's phases() must give at least one stage; it gave none.")
+        self.batches = None
+        if config.batch_size is not None:
+            self.batches = Batches(self.inputs, model, config)
+        elif config.fanout is not None:
+            raise InputError("fanout is for batches; set batch_size, too, or leave it out.")
         self.rule = model.rule
         start = Grouping.start(inputs.num_nodes)
         self.state = State(grouping=start, best_grouping=start)
@@ -128,7 +142,8 @@ class Trainer:
         devices = [self.inputs.device] if self.inputs.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
             # Changes of weights are counted in _step.
-            self.model.share_products(after_epoch is None or keeps_weights)
+            shares = (after_epoch is None or keeps_weights) and self.batches is None
+            self.model.share_products(shares)
             try:
                 while not self.finished:
                     record = self.epoch()
@@ -166,22 +181,61 @@ class Trainer:
             logits = predict(self.model, self.inputs, state.grouping, nodes=self.train)
             self._record_step(record, cross_entropy(logits, labels), logits, labels)
             return
-        key = DropoutKey(self.config.seed, state.epoch)
+        if self.batches is not None:
+            self._step_in_batches(self.batches, record)
+        else:
+            group = state.grouping.group.to(self.inputs.device)
+            loss, logits = self._descend(
+                DropoutKey(self.config.seed, state.epoch),
+                self.train,
+                labels,
+                lambda key: self.model(self.inputs, group, key, self.train),
+            )
+            self._record_step(record, loss, logits, labels)
+        if decay := self.config.averaging:
+            steps = state.epoch - state.phase_start
+            state.mean_weights = average_weights(state.mean_weights, self.model, decay, steps)
+
+    def _descend(
+        self,
+        key: DropoutKey,
+        nodes: torch.Tensor,
+        labels: torch.Tensor,
+        compute: Callable[[DropoutKey], torch.Tensor],
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """One step of Adam on the cross-entropy of some nodes; the loss and the logits before."""
         self._seed_torch(key.at(_STEP_PLACE))
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
-        group = state.grouping.group.to(self.inputs.device)
-        logits = self.model(self.inputs, group, key, self.train)
+        logits = compute(key)
         loss = cross_entropy(logits, labels)
-        extra = self.model.extra_loss(self.train, labels)
+        extra = self.model.extra_loss(nodes, labels)
         loss = loss if extra is None else loss + extra
         loss.backward()
         self.optimizer.step()
         increment_version(list(self.model.parameters()))
-        self._record_step(record, loss, logits, labels)
-        if decay := self.config.averaging:
-            steps = state.epoch - state.phase_start
-            state.mean_weights = average_weights(state.mean_weights, self.model, decay, steps)
+        return loss.detach(), logits.detach()
+
+    def _step_in_batches(self, batches: Batches, record: Record) -> None:
+        """A step on each batch of the training nodes; what is recorded is the mean over nodes."""
+        state, total, right = self.state, 0.0, 0
+        with batches.draw(self.train, state.grouping.group, state.epoch) as drawn:
+            for number, (nodes, block, group) in enumerate(drawn):
+                labels = self.inputs.labels.index_select(0, nodes)
+                key = DropoutKey(self.config.seed, state.epoch * batches.count(self.train) + number)
+                loss, logits = self._descend(
+                    key,
+                    nodes,
+                    labels,
+                    lambda key, block=block, group=group: compute_block(
+                        self.model, block, group, key
+                    ),
+                )
+                if not math.isfinite(float(loss)):
+                    raise self._divergence(f"the loss is {float(loss)}")
+                total += float(loss) * len(nodes)
+                right += int((logits.argmax(1) == labels).sum())
+        record["loss"], record["train_accuracy"] = total / len(self.train), right / len(self.train)
 
     def _record_step(
         self, record: Record, loss: torch.Tensor, logits: torch.Tensor, labels: torch.Tensor
@@ -193,7 +247,7 @@ class Trainer:
     def _validate(self, record: Record) -> torch.Tensor | None:
         """Score the validation nodes; returns the logits of all nodes if they were computed."""
         state, labels = self.state, self.inputs.labels.index_select(0, self.val)
-        everyone = self.model.computes_all
+        everyone = self.model.computes_all or self.inputs.in_blocks
         wanted = None if everyone else self.val
         logits = predict(self.model, self.inputs, state.grouping, self.correction, wanted)
         known = logits if everyone else None
@@ -317,7 +371,11 @@ def predict(
 ) -> torch.Tensor:
     """Logits of the given nodes, or of all, without dropout."""
     model.eval()
-    logits = model(inputs, grouping.group.to(inputs.device), None, nodes)
+    group = grouping.group.to(inputs.device)
+    if inputs.in_blocks and nodes is None:
+        logits = infer(BlockMaker(inputs, model), group)
+    else:
+        logits = model(inputs, group, None, nodes)
     return logits if correction is None else correction(logits, nodes)
 
 
