@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import leaky_relu
 
 from ncgnn._numba import compiled, even_blocks, over_blocks
+from ncgnn._random import GOLDEN, MIX_1, MIX_2, key_of, random_word
 from ncgnn.errors import InputError
 from ncgnn.sparse import edge_softmax, empty, gather_columns, gather_rows, weighted_matmul
 
@@ -72,8 +73,6 @@ class _SumOfProducts(torch.autograd.Function):
         return tuple(back)
 
 
-_GOLDEN, _MIX_1, _MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-_MASK = (1 << 64) - 1
 # Each 64-bit random word decides on four columns, so a rate is rounded to 1/65536.
 _LANES, _LANE_BITS = 4, 16
 
@@ -97,21 +96,12 @@ class DropoutKey:
 
     def at(self, place: int) -> int:
         """The 64-bit key of one place in the model."""
-        key = _mix_bits((self.seed * _GOLDEN) & _MASK)
-        key = _mix_bits((key ^ self.step) + _GOLDEN & _MASK)
-        return _mix_bits((key ^ place) + _GOLDEN & _MASK)
+        return key_of(self.seed, self.step, place)
 
 
 def at(key: DropoutKey | None, place: int) -> int | None:
     """The key of one place in the model, where anything is dropped at all."""
     return None if key is None else key.at(place)
-
-
-def _mix_bits(word: int) -> int:
-    """The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
-    word = ((word ^ (word >> 30)) * _MIX_1) & _MASK
-    word = ((word ^ (word >> 27)) * _MIX_2) & _MASK
-    return word ^ (word >> 31)
 
 
 def relu_dropout(
@@ -243,24 +233,17 @@ def dropout_row(
     words = (width + 3) // 4
     factor = row.dtype.type(scale)
     zero, lowest = row.dtype.type(0), row.dtype.type(floor)
-    counter = key + np.uint64(node) * np.uint64(words) * np.uint64(_GOLDEN)
+    counter = key + np.uint64(node) * np.uint64(words) * np.uint64(GOLDEN)
     for w in range(full_words):
-        counter += np.uint64(_GOLDEN)
-        word = _random_word(counter)
+        counter += np.uint64(GOLDEN)
+        word = random_word(counter)
         for lane in range(4):  # a constant, so that the compiler unrolls it
             scaled = factor if _lane(word, lane) >= least else zero
             kept[4 * w + lane] = max(row[4 * w + lane], lowest) * scaled
-    word = _random_word(counter + np.uint64(_GOLDEN))
+    word = random_word(counter + np.uint64(GOLDEN))
     for column in range(4 * full_words, width):
         scaled = factor if _lane(word, column - 4 * full_words) >= least else zero
         kept[column] = max(row[column], lowest) * scaled
-
-
-@compiled
-def _random_word(counter: Any) -> Any:
-    word = (counter ^ (counter >> np.uint64(30))) * np.uint64(_MIX_1)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(_MIX_2)
-    return word ^ (word >> np.uint64(31))
 
 
 @compiled
@@ -282,9 +265,9 @@ def kept_entries(nodes: torch.Tensor, width: int, least: int, key: int) -> torch
     words = (width + _LANES - 1) // _LANES
     place = torch.arange(1, words + 1, device=nodes.device)
     counter = nodes.to(torch.int64)[:, None] * words + place
-    word = counter * _signed(_GOLDEN) + _signed(key)
-    word = (word ^ _shifted(word, 30)) * _signed(_MIX_1)
-    word = (word ^ _shifted(word, 27)) * _signed(_MIX_2)
+    word = counter * _signed(GOLDEN) + _signed(key)
+    word = (word ^ _shifted(word, 30)) * _signed(MIX_1)
+    word = (word ^ _shifted(word, 27)) * _signed(MIX_2)
     word = word ^ _shifted(word, 31)
     shifts = torch.arange(0, 64, _LANE_BITS, device=nodes.device)
     lanes = (word[..., None] >> shifts) & 0xFFFF

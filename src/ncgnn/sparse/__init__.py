@@ -7,6 +7,7 @@ node i, so that ``adjacency @ x`` adds up what flows into each node.
   features. Products with it are differentiable in the dense side.
 * :class:`SparsePattern` says where entries are; :func:`weighted_matmul`, :func:`sampled_dot`,
   :func:`edge_softmax` and the gathers work with trainable values at these places.
+* :class:`NeighborSampler` draws some of the edges around nodes; :func:`take_rows` gathers features.
 
 On the CPU the compiled kernels use as many threads as torch does, and sum every row in a fixed
 order: the same input gives the same bits.
@@ -31,11 +32,15 @@ from ncgnn.sparse.ops import (
     sparse_product,
     weighted_matmul,
 )
+from ncgnn.sparse.sampling import NeighborSampler, Sample, SampledEdges, take_rows
 
 __all__ = [
     "ConstantSparse",
     "MaskError",
     "MaskedSparse",
+    "NeighborSampler",
+    "Sample",
+    "SampledEdges",
     "SparsePattern",
     "add_self_loops",
     "directed_normalize",
@@ -49,5 +54,6 @@ __all__ = [
     "row_sum",
     "sampled_dot",
     "sparse_product",
+    "take_rows",
     "weighted_matmul",
 ]
