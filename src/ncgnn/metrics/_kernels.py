@@ -11,18 +11,13 @@ Up to sixteen classes are counted in one machine word, with four bits for each.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
 from ncgnn._numba import compiled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
 #: How many classes one word of packed counters holds, and how far each counter can count.
@@ -38,26 +33,6 @@ _LOW_BITS = np.uint64(0x1111111111111111)
 _U0, _U2, _U3 = np.uint64(0), np.uint64(2), np.uint64(3)
 _U1, _U4, _U7, _U8 = np.uint64(1), np.uint64(4), np.uint64(7), np.uint64(8)
 _U16, _U32, _U56, _U255 = np.uint64(16), np.uint64(32), np.uint64(56), np.uint64(255)
-
-
-def _population_count(_typing: Any, _word: Any) -> Any:
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), generate
-
-
-def _trailing_zeros(_typing: Any, _word: Any) -> Any:
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-    return types.uint64(types.uint64), generate
-
-
-#: Number of ones in a 64-bit word.
-popcount = cast("Callable[[Any], Any]", intrinsic(_population_count))
-#: Position of the lowest one in a 64-bit word.
-lowest_bit = cast("Callable[[Any], Any]", intrinsic(_trailing_zeros))
 
 
 @cache

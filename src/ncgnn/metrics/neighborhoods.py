@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from ncgnn._intrinsics import lowest_bit, popcount
 from ncgnn._numba import balanced_blocks, compiled, even_blocks, over_blocks
 from ncgnn.errors import InputError
 from ncgnn.graph import (
@@ -33,9 +34,7 @@ from ncgnn.metrics._kernels import (
     count_packed,
     count_rows,
     finish_node,
-    lowest_bit,
     packed_units,
-    popcount,
     write_extras,
 )
 

@@ -92,6 +92,7 @@ from ncgnn.training.prediction_sets import (
     telling_confusion,
     with_best,
 )
+from ncgnn.training.prefetcher import Prefetcher
 from ncgnn.training.refit import read_experts, refit_facts
 from ncgnn.training.run import (
     RunResult,
@@ -146,6 +147,7 @@ __all__ = [
     "ModelConfig",
     "NodeTable",
     "OtherRunError",
+    "Prefetcher",
     "Row",
     "RunConfig",
     "RunFolder",
