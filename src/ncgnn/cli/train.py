@@ -61,6 +61,8 @@ def train(
     fractions: opt.Fractions = None,
     metric: opt.Metric = None,
     device: opt.Device = None,
+    batch_size: opt.BatchSize = None,
+    fanout: opt.Fanout = None,
     start_from: opt.StartFrom = None,
     refit: opt.Refit = False,
     data_dir: opt.DataDir = None,
@@ -98,6 +100,8 @@ def train(
         metric=metric,
         fractions=fractions,
         start_from=start_from,
+        batch_size=batch_size,
+        fanout=fanout,
     )
     numbers = read_seeds(seeds) or (None,)
     path = read_config(config)
