@@ -38,7 +38,7 @@ Drawing: TypeAlias = Literal["uniform", "labor"]
 
 # In inference a block of rows has about so many edges: its rows stay in the cache, and there are
 # few enough blocks.
-_EDGES_AT_ONCE = 1 << 20
+_EDGES_AT_ONCE = 1 << 17
 # Rows between layers that take a larger share of the available memory are kept in a file.
 _LARGEST_SHARE = 0.5
 
