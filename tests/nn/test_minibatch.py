@@ -18,6 +18,7 @@ from ncgnn.nn import (
     SeparatedGNN,
     compute_block,
     infer,
+    minibatch,
     model_class,
     model_names,
 )
@@ -188,3 +189,12 @@ def test_dropout_of_a_batch_depends_on_its_key_alone(whole):
 def test_a_model_without_layers_is_refused(whole):
     with pytest.raises(InputError, match="needs the whole graph at a time"):
         BlockMaker(whole, model_class("linkx").for_inputs(whole))
+
+
+def test_rows_between_layers_may_be_in_a_file(whole, monkeypatch):
+    model = made(whole, "ncgcn", {}).eval()
+    maker, group = BlockMaker(whole, model), groups_of(model, whole)
+    wanted = infer(maker, group)
+    monkeypatch.setattr(minibatch, "_LARGEST_SHARE", 0.0)
+    monkeypatch.setattr(minibatch, "_EDGES_AT_ONCE", 64)  # several parts
+    assert torch.allclose(infer(maker, group), wanted, rtol=1e-12)

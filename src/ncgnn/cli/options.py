@@ -170,6 +170,17 @@ Metric = Annotated[
         autocompletion=complete_from(lambda: _METRICS),
     ),
 ]
+Protocol = Annotated[
+    str | None,
+    typer.Option(
+        "--protocol",
+        metavar="NAME",
+        help="What training sees: transductive, the whole graph; inductive, training nodes and the "
+        "edges among them; temporal, with validation among earlier nodes, too. Default: "
+        "transductive.",
+        autocompletion=complete_from(lambda: ("transductive", "inductive", "temporal")),
+    ),
+]
 BatchSize = Annotated[
     int | None,
     typer.Option(

@@ -255,6 +255,7 @@ _OPTION_OF = {
     ("data", "fractions"): "--fractions",
     ("training", "start_from"): "--start-from",
     ("training", "batch_size"): "--batch-size",
+    ("data", "protocol"): "--protocol",
     ("training", "fanout"): "--fanout",
 }
 
@@ -278,6 +279,8 @@ def read_settings(settings: list[str] | None, **given: Any) -> dict[str, Any]:
         chosen["training.start_from"] = start
     if fractions := given.get("fractions"):
         chosen["data.fractions"] = read_fractions(fractions)
+    if protocol := given.get("protocol"):
+        chosen["data.protocol"] = protocol
     if size := given.get("batch_size"):
         chosen["training.batch_size"] = size
     if fanout := given.get("fanout"):

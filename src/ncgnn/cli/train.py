@@ -59,6 +59,7 @@ def train(
     seeds: opt.Seeds = None,
     split: opt.Split = None,
     fractions: opt.Fractions = None,
+    protocol: opt.Protocol = None,
     metric: opt.Metric = None,
     device: opt.Device = None,
     batch_size: opt.BatchSize = None,
@@ -100,6 +101,7 @@ def train(
         metric=metric,
         fractions=fractions,
         start_from=start_from,
+        protocol=protocol,
         batch_size=batch_size,
         fanout=fanout,
     )

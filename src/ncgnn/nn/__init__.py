@@ -11,7 +11,7 @@ from ncgnn.nn.base import (
 )
 from ncgnn.nn.baselines.classic import GCN, MLP, GraphSAGE
 from ncgnn.nn.blocks import Block, Degrees, Edges, block_hops, compute_block
-from ncgnn.nn.field import ReceptiveField, nodes_around, receptive_field
+from ncgnn.nn.field import ReceptiveField, nodes_around, receptive_field, subgraph
 from ncgnn.nn.functional import DropoutKey, relu_dropout
 from ncgnn.nn.grouping import Grouper, Grouping, GroupingRule, register_guidance
 from ncgnn.nn.inputs import FeatureScaling, GraphInputs, check_features
@@ -78,4 +78,5 @@ __all__ = [
     "register_guidance",
     "register_model",
     "relu_dropout",
+    "subgraph",
 ]

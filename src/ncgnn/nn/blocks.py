@@ -144,7 +144,8 @@ class Block(GraphInputs):
         direction: Direction,
         num_classes: int,
     ) -> None:
-        self.nodes, self.within, self.edges, self.degrees = nodes, within, edges, degrees
+        self.nodes, self.within, self.edges = nodes, within, edges
+        self.degrees = self._sums = degrees
         self.direction: Direction = direction
         self.device, self.dtype, self.scaling = features.device, features.dtype, "raw"
         self.num_nodes, self.num_classes = within[-1], num_classes
@@ -162,7 +163,7 @@ class Block(GraphInputs):
             self.nodes[:count],
             within,
             tuple(edges.into(rows if len(within) > 1 else 0) for edges in self.edges),
-            self.degrees.first(count),
+            self._sums.first(count),
             first_rows(self.features, count),
             self.direction,
             self.num_classes,
@@ -211,7 +212,7 @@ class Block(GraphInputs):
         matrices = self.messages(direction, self_loops=self_loops)
         loops = float(self_loops and direction != "separate")
         return tuple(
-            scale_block(matrix, self.degrees, kind, None, loops)
+            scale_block(matrix, self._sums, kind, None, loops)
             for kind, matrix in enumerate(matrices)
         )
 

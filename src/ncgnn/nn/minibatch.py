@@ -118,8 +118,10 @@ class BlockMaker:
             self._samplers[told] = NeighborSampler(pairs, fanout, method=method, seed=seed)
         return self._samplers[told].sample(nodes, epoch, batch)
 
-    def make(self, nodes: NDArray[np.int64], sample: Sample | None) -> Block:
-        """The block of a sample."""
+    def make(
+        self, nodes: NDArray[np.int64], sample: Sample | None, *, rows_only: bool = False
+    ) -> Block:
+        """The block of a sample; with ``rows_only`` without features of nodes in its last hop."""
         inputs, device, dtype = self.inputs, self.inputs.device, self.inputs.dtype
         found = nodes if sample is None else sample.nodes
         place = torch.from_numpy(found).to(device)
@@ -132,7 +134,8 @@ class BlockMaker:
             tuple(sums.index_select(0, place).to(dtype) for sums in self._inside),
         )
         within = (len(found),) if sample is None else sample.within
-        features = select_rows(inputs.features, place)
+        count = within[-2] if rows_only and len(within) > 1 else within[-1]
+        features = select_rows(inputs.features, place[:count])
         return Block(place, within, edges, degrees, features, self.direction, inputs.num_classes)
 
     def group_of(self, block: Block) -> torch.Tensor | None:
@@ -219,19 +222,23 @@ def infer(maker: BlockMaker, group: torch.Tensor | None) -> torch.Tensor:
     model, inputs = maker.model.eval(), maker.inputs
     maker.use_groups(group)
     hops = model.layer_hops + model.extra_hops
-    h: torch.Tensor | None = None
+    h, depth = torch.empty(0), model.depth or 0
     with _buffers() as new_rows:
-        for number in range(model.depth or 0):
-            after: torch.Tensor | None = None
+        for number in range(depth):
+            after = h
             for nodes in _row_blocks(maker):
-                block = maker.make(nodes, maker.sample(nodes, [None] * hops))
-                known = None if h is None else h.index_select(0, block.nodes)
+                # Later layers read features, if any, of the rows alone that they compute.
+                sample = maker.sample(nodes, [None] * hops)
+                block = maker.make(nodes, sample, rows_only=number > 0)
+                known = h.index_select(0, block.nodes) if number else None
                 rows = model.compute_layer(number, block, known, maker.group_of(block), None)
-                if after is None:
-                    after = new_rows(inputs.num_nodes, rows.shape[1], rows)
+                if not nodes[0]:
+                    shape = inputs.num_nodes, rows.shape[1]
+                    is_last = number == depth - 1
+                    after = rows.new_empty(shape) if is_last else new_rows(shape, rows)
                 after[nodes[0] : nodes[-1] + 1] = rows[: len(nodes)]
             h = after
-        return torch.empty(0) if h is None else h.clone()
+    return h
 
 
 def _row_blocks(maker: BlockMaker) -> Iterator[NDArray[np.int64]]:
@@ -258,14 +265,13 @@ def _buffers() -> Generator[Any]:
     with tempfile.TemporaryDirectory(prefix="ncgnn-") as folder:
         made = 0
 
-        def new_rows(count: int, width: int, like: torch.Tensor) -> torch.Tensor:
+        def new_rows(shape: tuple[int, int], like: torch.Tensor) -> torch.Tensor:
             nonlocal made
             made += 1
-            size = count * width * like.element_size()
+            size = shape[0] * shape[1] * like.element_size()
             if like.device.type != "cpu" or size < _LARGEST_SHARE * available_gib() * 2**30:
-                return like.new_empty(count, width)
+                return like.new_empty(shape)
             kind = np.dtype(str(like.dtype).removeprefix("torch."))
-            path = f"{folder}/{made}.rows"
-            return torch.from_numpy(np.memmap(path, kind, "w+", shape=(count, width)))
+            return torch.from_numpy(np.memmap(f"{folder}/{made}.rows", kind, "w+", shape=shape))
 
         yield new_rows

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ncgnn.nn import Block, GraphInputs, Model
+    from ncgnn.nn import Block, Drawing, GraphInputs, Model
     from ncgnn.training.config import TrainingConfig
 
     #: The nodes of a batch, its block, and the group of every node of that.
@@ -45,7 +45,7 @@ class Batches:
     def __init__(self, inputs: GraphInputs, model: Model, config: TrainingConfig) -> None:
         check_layered(model)
         self.size, self.seed = config.batch_size or 1, config.seed
-        self.sampling = config.sampling
+        self.sampling: Drawing = config.sampling
         self.fanout = read_fanout(config.fanout, model)
         self.maker = BlockMaker(inputs, model)
 

@@ -66,6 +66,16 @@ FORMAT = 1
 SEARCHED_ON = "paper"
 
 
+#: What training sees of a graph.
+Protocol = Literal["transductive", "inductive", "temporal"]
+
+
+def family_of(data: Mapping[str, Any]) -> str:
+    """The split family of the section ``data`` of a configuration, with an unusual protocol."""
+    protocol = data.get("protocol", "transductive")
+    return str(data["split"]) + ("" if protocol == "transductive" else f", {protocol}")
+
+
 class DataConfig(Options):
     """Which graph, and how it is split."""
 
@@ -79,9 +89,22 @@ class DataConfig(Options):
     """Seed of the split, if it must not change with that of training."""
     fractions: Annotated[tuple[NotNegative, NotNegative, NotNegative] | None, AddedLater] = None
     """Shares of train, val and test, where they are not those of the split family."""
+    protocol: Annotated[Protocol, AddedLater] = "transductive"
+    """What training sees of the graph: all of it (``transductive``), the training nodes and the
+    edges among them (``inductive``), or those, with validation among training and validation nodes
+    (``temporal``, for splits by time); see :mod:`ncgnn.training.protocols`. Test nodes are answered
+    for in the whole graph."""
     fingerprint: Annotated[str | None, AddedLater] = None
     """Hash of what a dataset folder holds, so that other content is another run; it is read from
     the folder."""
+
+    @property
+    def family(self) -> str:
+        """The split family, and the protocol where it is not the usual one.
+
+        Results of different ones never share a table.
+        """
+        return family_of({"split": self.split, "protocol": self.protocol})
 
     @field_validator("split")
     @classmethod

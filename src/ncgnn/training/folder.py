@@ -305,7 +305,7 @@ def _digest(tensors: Mapping[str, torch.Tensor], about: dict[str, Any]) -> str:
     return digest.hexdigest()
 
 
-_GROUPINGS = ("grouping", "best_grouping")
+_GROUPINGS = ("grouping", "best_grouping", "seen_grouping", "checked_grouping")
 
 
 def save_checkpoint(path: Path, trainer: Trainer, about: dict[str, Any]) -> None:
@@ -320,8 +320,10 @@ def save_checkpoint(path: Path, trainer: Trainer, about: dict[str, Any]) -> None
     for number, moments in trainer.optimizer.state_dict()["state"].items():
         tensors |= {f"adam.{number}.{name}": value for name, value in moments.items()}
     for name in _GROUPINGS:
-        grouping: Grouping = getattr(state, name)
-        tensors[f"{name}.confusion"], tensors[f"{name}.group"] = grouping.confusion, grouping.group
+        grouping: Grouping | None = getattr(state, name)
+        if grouping is not None:  # a protocol's
+            tensors[f"{name}.confusion"] = grouping.confusion
+            tensors[f"{name}.group"] = grouping.group
     numbers = {
         "epoch": state.epoch,
         "phase": state.phase,
@@ -356,7 +358,9 @@ def _restore(trainer: Trainer, tensors: dict[str, torch.Tensor], about: dict[str
     state.best_weights = {k: v.to(device) for k, v in weights_under("best.", tensors).items()}
     state.mean_weights = {k: v.to(device) for k, v in weights_under("mean.", tensors).items()}
     for name in _GROUPINGS:
-        setattr(state, name, Grouping(tensors[f"{name}.confusion"], tensors[f"{name}.group"]))
+        if getattr(state, name) is not None:
+            found = Grouping(tensors[f"{name}.confusion"], tensors[f"{name}.group"])
+            setattr(state, name, found)
     state.epoch, state.best_epoch = int(about["epoch"]), int(about["best_epoch"])
     state.best_score = float(about["best_score"])
 

@@ -30,6 +30,7 @@ from ncgnn.training.folder import (
     tensors_sha256,
     weights_under,
 )
+from ncgnn.training.protocols import InductiveTrainer
 from ncgnn.training.refit import read_experts, read_refit
 from ncgnn.training.start import HASH, Start, first_model
 from ncgnn.training.trained import TrainedModel
@@ -183,7 +184,10 @@ def new_trainer(
     if split is None:
         split = config.make_split(graph) if start is None else start.split
     inputs = new_inputs(config, graph)
-    return Trainer(first_model(config, inputs, start), inputs, split, config.training)
+    model, protocol = first_model(config, inputs, start), config.data.protocol
+    if protocol != "transductive":
+        return InductiveTrainer(model, inputs, split, config.training, protocol)
+    return Trainer(model, inputs, split, config.training)
 
 
 def new_inputs(config: RunConfig, graph: Graph) -> GraphInputs:

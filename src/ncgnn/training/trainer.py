@@ -41,7 +41,7 @@ from ncgnn.nn import (
     compute_block,
     infer,
 )
-from ncgnn.training.batches import Batches
+from ncgnn.training.batches import Batches, read_fanout
 from ncgnn.training.evaluation import check_metric, score
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ class State:
         best_epoch: The epoch that reached it first.
         grouping: NC and groups in force.
         best_grouping: NC and groups in force in the best epoch.
+        seen_grouping: NC and groups of the nodes that training sees, where these are not all.
+        checked_grouping: The same of the nodes that validation sees.
         best_weights: The parameters that were validated in the best epoch.
         mean_weights: Running mean of the parameters; empty where there is none.
     """
@@ -88,6 +90,8 @@ class State:
     best_epoch: int = -1
     grouping: Grouping = field(default_factory=lambda: Grouping.start(0))
     best_grouping: Grouping = field(default_factory=lambda: Grouping.start(0))
+    seen_grouping: Grouping | None = None
+    checked_grouping: Grouping | None = None
     best_weights: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
     mean_weights: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
 
@@ -100,6 +104,10 @@ class Trainer:
         inputs: The graph.
         split: Training, validation and test nodes.
         config: Learning rate, epochs, patience, seed, metric.
+
+    Attributes:
+        seen: What training sees of the graph: all of it, unless a protocol says otherwise.
+        seen_train: The training nodes, by their numbers there.
     """
 
     optimizer: EagerAdam
@@ -115,14 +123,14 @@ class Trainer:
             torch.from_numpy(part.copy()).to(inputs.device)
             for part in (split.train, split.val, split.test)
         )
-        self.inputs = know_labels(inputs, split)
+        self.inputs = self.seen = know_labels(inputs, split)
+        self.seen_train = self.train
         self.correction = ShareCorrection.of(config.class_shares, inputs, split)
         self.phases = model.phases(config.epochs, config.patience)
         if not self.phases:
             raise InputError("the model's phases() must give at least one stage; it gave none.")
-        self.batches = None
         if config.batch_size is not None:
-            self.batches = Batches(self.inputs, model, config)
+            read_fanout(config.fanout, model)
         elif config.fanout is not None:
             raise InputError("fanout is for batches; set batch_size, too, or leave it out.")
         self.rule = model.rule
@@ -176,20 +184,21 @@ class Trainer:
 
     def _step(self, record: Record) -> None:
         """One step of Adam on the cross-entropy of the training nodes, if there is one to take."""
-        state, labels = self.state, self.inputs.labels.index_select(0, self.train)
+        state, train, grouping = self.state, self.seen_train, self.seen_grouping
+        labels = self.seen.labels.index_select(0, train)
         if self.model.fits_at_once:
-            logits = predict(self.model, self.inputs, state.grouping, nodes=self.train)
+            logits = predict(self.model, self.seen, grouping, nodes=train)
             self._record_step(record, cross_entropy(logits, labels), logits, labels)
             return
         if self.batches is not None:
             self._step_in_batches(self.batches, record)
         else:
-            group = state.grouping.group.to(self.inputs.device)
+            group = grouping.group.to(self.seen.device)
             loss, logits = self._descend(
                 DropoutKey(self.config.seed, state.epoch),
-                self.train,
+                train,
                 labels,
-                lambda key: self.model(self.inputs, group, key, self.train),
+                lambda key: self.model(self.seen, group, key, train),
             )
             self._record_step(record, loss, logits, labels)
         if decay := self.config.averaging:
@@ -218,11 +227,11 @@ class Trainer:
 
     def _step_in_batches(self, batches: Batches, record: Record) -> None:
         """A step on each batch of the training nodes; what is recorded is the mean over nodes."""
-        state, total, right = self.state, 0.0, 0
-        with batches.draw(self.train, state.grouping.group, state.epoch) as drawn:
+        train, epoch, total, right = self.seen_train, self.state.epoch, 0.0, 0
+        with batches.draw(train, self.seen_grouping.group, epoch) as drawn:
             for number, (nodes, block, group) in enumerate(drawn):
-                labels = self.inputs.labels.index_select(0, nodes)
-                key = DropoutKey(self.config.seed, state.epoch * batches.count(self.train) + number)
+                labels = self.seen.labels.index_select(0, nodes)
+                key = DropoutKey(self.config.seed, epoch * batches.count(train) + number)
                 loss, logits = self._descend(
                     key,
                     nodes,
@@ -235,7 +244,19 @@ class Trainer:
                     raise self._divergence(f"the loss is {float(loss)}")
                 total += float(loss) * len(nodes)
                 right += int((logits.argmax(1) == labels).sum())
-        record["loss"], record["train_accuracy"] = total / len(self.train), right / len(self.train)
+        record["loss"], record["train_accuracy"] = total / len(train), right / len(train)
+
+    @cached_property
+    def batches(self) -> Batches | None:
+        """Draws batches of what training sees; None where it is trained on as a whole."""
+        if self.config.batch_size is None:
+            return None
+        return Batches(self.seen, self.model, self.config)
+
+    @property
+    def seen_grouping(self) -> Grouping:
+        """NC and groups of the nodes that training sees."""
+        return self.state.grouping
 
     def _record_step(
         self, record: Record, loss: torch.Tensor, logits: torch.Tensor, labels: torch.Tensor
@@ -247,11 +268,7 @@ class Trainer:
     def _validate(self, record: Record) -> torch.Tensor | None:
         """Score the validation nodes; returns the logits of all nodes if they were computed."""
         state, labels = self.state, self.inputs.labels.index_select(0, self.val)
-        everyone = self.model.computes_all or self.inputs.in_blocks
-        wanted = None if everyone else self.val
-        logits = predict(self.model, self.inputs, state.grouping, self.correction, wanted)
-        known = logits if everyone else None
-        logits = logits.index_select(0, self.val) if everyone else logits
+        logits, known = self._validation_logits()
         loss = float(cross_entropy(logits, labels))
         record["val_accuracy"] = _accuracy(logits, labels)
         record["val_loss"] = loss if math.isfinite(loss) else None
@@ -266,6 +283,14 @@ class Trainer:
         if self.rule is not None:
             self._describe_groups(record, self.rule)
         return known
+
+    def _validation_logits(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Logits of the validation nodes, and of all nodes if they were computed."""
+        everyone = self.model.computes_all or self.inputs.in_blocks
+        wanted = None if everyone else self.val
+        grouping, correction = self.state.grouping, self.correction
+        logits = predict(self.model, self.inputs, grouping, correction, wanted)
+        return (logits.index_select(0, self.val), logits) if everyone else (logits, None)
 
     def _keep_best(self, record: Record, logits: torch.Tensor | None) -> None:
         """Keep weights and groups of a new high, and regroup the nodes by their pseudo-labels."""
@@ -329,10 +354,10 @@ class Trainer:
         if not self.phases[state.phase].beats_earlier:
             state.best_score, state.best_epoch, state.best_weights = -1.0, -1, {}
         state.mean_weights = {}
-        labels = self.inputs.labels.index_select(0, self.train)
+        labels = self.seen.labels.index_select(0, self.seen_train)
         self._seed_torch(DropoutKey(self.config.seed, state.epoch).at(_PHASE_PLACE))
         self.model.eval()
-        self.model.begin_phase(state.phase, self.inputs, self.train, labels)
+        self.model.begin_phase(state.phase, self.seen, self.seen_train, labels)
         increment_version(list(self.model.parameters()))
         self.optimizer = self.new_optimizer()
 

@@ -407,11 +407,14 @@ class ConvChannels:
         inside = torch.zeros(len(everyone), dtype=torch.bool, device=everyone.device)
         inside[nodes] = True
         from_group, into_group = inside[self.edges[0]], inside[self.edges[1]]
+        first = None
         if mode == "renormalized":
-            first = ConvInput(self._keep(into_group), self.inputs.x, keep=kept)
+            if only != "second":
+                first = ConvInput(self._keep(into_group), self.inputs.x, keep=kept)
             second = ConvInput(self._keep(from_group), keep=kept)
             return Channel(reached, reached, everyone, first, second)
-        first = self._into(into_group, inside, rows)
+        if only != "second":
+            first = self._into(into_group, inside, rows)
         if mode == "source":
             gather = torch.full_like(everyone, len(nodes))  # the row of zeros
             gather[nodes] = torch.arange(len(nodes), device=nodes.device)
