@@ -133,7 +133,7 @@ class BlockMaker:
             tuple(r.degrees.index_select(0, place).to(dtype) for r in self.relations),
             tuple(sums.index_select(0, place).to(dtype) for sums in self._inside),
         )
-        within = (len(found),) if sample is None else sample.within
+        within: tuple[int, ...] = (len(found),) if sample is None else sample.within
         count = within[-2] if rows_only and len(within) > 1 else within[-1]
         features = select_rows(inputs.features, place[:count])
         return Block(place, within, edges, degrees, features, self.direction, inputs.num_classes)
