@@ -134,7 +134,7 @@ class BlockMaker:
             tuple(sums.index_select(0, place).to(dtype) for sums in self._inside),
         )
         within: tuple[int, ...] = (len(found),) if sample is None else sample.within
-        count = within[-2] if rows_only and len(within) > 1 else within[-1]
+        count = within[max(len(within) - 2, 0)] if rows_only else len(found)
         features = select_rows(inputs.features, place[:count])
         return Block(place, within, edges, degrees, features, self.direction, inputs.num_classes)
 
