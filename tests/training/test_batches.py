@@ -58,6 +58,23 @@ def test_an_interrupted_run_goes_on_exactly(place, tmp_path, sampling):
     assert contents(again.folder) == contents(whole.folder)
 
 
+def test_a_run_that_is_stopped_within_an_epoch_goes_on_exactly(place, tmp_path):
+    config = config_for(place, dropout=0.5)
+    whole = train_run(config, tmp_path / "whole")
+    asked = []
+
+    def stop():
+        asked.append(0)
+        return len(asked) == 12  # five batches per epoch
+
+    with pytest.raises(KeyboardInterrupt):
+        train_run(config, tmp_path / "parts", stop=stop, checkpoint_seconds=1e9)
+    resumed = []
+    again = train_run(config, tmp_path / "parts", on_resume=resumed.append)
+    assert resumed == [2]
+    assert contents(again.folder) == contents(whole.folder)
+
+
 def test_every_training_node_is_in_one_batch_of_an_epoch(place, graph):
     trainer = new_trainer(config_for(place), graph)
     batches = trainer.batches

@@ -55,21 +55,22 @@ class Batches:
 
     @contextmanager
     def draw(
-        self, train: torch.Tensor, group: torch.Tensor, epoch: int
+        self, train: torch.Tensor, group: torch.Tensor, epoch: int, first: int = 0
     ) -> Generator[Iterator[Batch]]:
-        """The batches of an epoch, in which every training node is once."""
+        """The batches of an epoch from one on; every training node is in one of all of them."""
         maker = self.maker
         maker.use_groups(group.to(maker.inputs.device))
         nodes = train.cpu().numpy()
         order = np.random.default_rng([self.seed, _ORDER, epoch]).permutation(len(nodes))
 
-        def prepare(number: int) -> Batch:
+        def prepare(place: int) -> Batch:
+            number = first + place
             part: NDArray[np.int64] = nodes[order[number * self.size : (number + 1) * self.size]]
             key = self.seed, epoch, number
             block = maker.make(part, maker.sample(part, self.fanout, method=self.sampling, key=key))
             return torch.from_numpy(part).to(train.device), block, maker.group_of(block)
 
-        with Prefetcher(prepare, self.count(train)) as prepared:
+        with Prefetcher(prepare, self.count(train) - first) as prepared:
             yield prepared
 
 

@@ -330,6 +330,9 @@ def save_checkpoint(path: Path, trainer: Trainer, about: dict[str, Any]) -> None
         "phase_start": state.phase_start,
         "best_score": state.best_score,
         "best_epoch": state.best_epoch,
+        "batch": state.batch,
+        "batch_loss": state.batch_loss,
+        "batch_right": state.batch_right,
     }
     write_tensors(path, tensors, numbers | about)
 
@@ -363,6 +366,8 @@ def _restore(trainer: Trainer, tensors: dict[str, torch.Tensor], about: dict[str
             setattr(state, name, found)
     state.epoch, state.best_epoch = int(about["epoch"]), int(about["best_epoch"])
     state.best_score = float(about["best_score"])
+    state.batch, state.batch_right = int(about.get("batch", 0)), int(about.get("batch_right", 0))
+    state.batch_loss = float(about.get("batch_loss", 0.0))
 
 
 def weights_under(prefix: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

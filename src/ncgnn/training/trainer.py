@@ -81,6 +81,8 @@ class State:
         checked_grouping: The same of the nodes that validation sees.
         best_weights: The parameters that were validated in the best epoch.
         mean_weights: Running mean of the parameters; empty where there is none.
+        batch: Number of batches done in an epoch that is not; their total loss and right answers
+            are ``batch_loss`` and ``batch_right``.
     """
 
     epoch: int = 0
@@ -94,6 +96,9 @@ class State:
     checked_grouping: Grouping | None = None
     best_weights: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
     mean_weights: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
+    batch: int = 0
+    batch_loss: float = 0.0
+    batch_right: int = 0
 
 
 class Trainer:
@@ -108,9 +113,11 @@ class Trainer:
     Attributes:
         seen: What training sees of the graph: all of it, unless a protocol says otherwise.
         seen_train: The training nodes, by their numbers there.
+        after_batch: Called after each batch of an epoch, when the state is up to date.
     """
 
     optimizer: EagerAdam
+    after_batch: Callable[[], None] | None = None
 
     def __init__(
         self, model: Model, inputs: GraphInputs, split: Split, config: TrainingConfig
@@ -227,9 +234,9 @@ class Trainer:
 
     def _step_in_batches(self, batches: Batches, record: Record) -> None:
         """A step on each batch of the training nodes; what is recorded is the mean over nodes."""
-        train, epoch, total, right = self.seen_train, self.state.epoch, 0.0, 0
-        with batches.draw(train, self.seen_grouping.group, epoch) as drawn:
-            for number, (nodes, block, group) in enumerate(drawn):
+        state, train, epoch = self.state, self.seen_train, self.state.epoch
+        with batches.draw(train, self.seen_grouping.group, epoch, state.batch) as drawn:
+            for number, (nodes, block, group) in enumerate(drawn, state.batch):
                 labels = self.seen.labels.index_select(0, nodes)
                 key = DropoutKey(self.config.seed, epoch * batches.count(train) + number)
                 loss, logits = self._descend(
@@ -242,9 +249,14 @@ class Trainer:
                 )
                 if not math.isfinite(float(loss)):
                     raise self._divergence(f"the loss is {float(loss)}")
-                total += float(loss) * len(nodes)
-                right += int((logits.argmax(1) == labels).sum())
-        record["loss"], record["train_accuracy"] = total / len(train), right / len(train)
+                state.batch_loss += float(loss) * len(nodes)
+                state.batch_right += int((logits.argmax(1) == labels).sum())
+                state.batch = number + 1
+                if self.after_batch is not None and state.batch < batches.count(train):
+                    self.after_batch()
+        record["loss"] = state.batch_loss / len(train)
+        record["train_accuracy"] = state.batch_right / len(train)
+        state.batch, state.batch_loss, state.batch_right = 0, 0.0, 0
 
     @cached_property
     def batches(self) -> Batches | None:
