@@ -112,9 +112,7 @@ def _max_of_bytes(left: Any, right: Any) -> Any:
 _TILE = 1024
 # Unsigned, because positions that could be negative cost a test each.
 _ROW_LIMIT = np.uint64(BYTE_LIMIT - 1)  # room for the node itself
-_PIECE = np.uint64(PACKED_LIMIT)
-_WHOLE_TILE = np.uint64(_TILE)
-_ONE = np.uint64(1)
+_PIECE, _WHOLE_TILE, _ONE = np.uint64(PACKED_LIMIT), np.uint64(_TILE), np.uint64(1)
 #: Side of the table of NC values for small neighborhoods.
 TABLE_SIDE = 64
 _TABLE_SIDE = np.uint64(TABLE_SIDE)
@@ -259,9 +257,8 @@ def confusion_compared(
 ) -> None:
     """Neighborhood Confusion at once, for any number of classes; see :func:`confusion_packed`.
 
-    The commonest label of a row is found by comparing each with each, which takes no counters and
-    no branches; rows of more than 64 labels are counted, without a counter having to wait for its
-    last increment to be stored.
+    Labels of a row are compared each with each, without counters or branches; those of rows with
+    more than 64 are counted.
     """
     fetched = np.zeros(_TILE + 64, classes.dtype)
     counts = np.zeros((4, num_classes + 1), np.int32)
@@ -305,10 +302,8 @@ def confusion_compared(
 
 @compiled
 def _count_long_row(labels: Any, rest: Any, classes: Any, own: Any, more: Any, counts: Any) -> Any:
-    """Size and highest count of a row: labels, those of more nodes, and ``more`` times its own.
-
-    Four counters per class take turns, and are cleared.
-    """
+    """Size and highest count of a row: labels, those of more nodes, and ``more`` times its own."""
+    # Four counters per class take turns, so that none waits for its last increment to be stored.
     for k in range(len(labels)):
         counts[k & 3, labels[k]] += 1
     for k in range(len(rest)):
