@@ -22,6 +22,7 @@ import torch
 from _timing import line, side_by_side
 
 import ncgnn
+from ncgnn._memory import keep_freed_memory
 from ncgnn._numba import compiled, over_blocks, use_threads
 from ncgnn.sparse import ConstantSparse, NeighborSampler, SparsePattern, take_rows
 from ncgnn.training import Prefetcher
@@ -171,9 +172,11 @@ class Steps:
 
 
 def steps(graph: ncgnn.Graph, batches: int, rounds: int) -> None:
+    use_threads(1)
     epoch = Epoch(graph, [10, 10], "uniform", batches)
     held = [epoch.prepare(batch) for batch in range(batches)]
     ours = Steps(Sage(graph.num_features, graph.num_classes))
+    in_worker = [0.0]
 
     def step_alone() -> None:
         for sample, x, labels in held:
@@ -184,38 +187,38 @@ def steps(graph: ncgnn.Graph, batches: int, rounds: int) -> None:
             sample, x, labels = epoch.prepare(batch)
             ours.take(ours.model(sample, x), labels)
 
-    def prepared_ahead(workers: int) -> None:
-        with Prefetcher(epoch.prepare, batches, ahead=3, workers=workers) as prepared:
+    def prepare(batch: int) -> tuple[Any, Any, Any]:
+        start = time.thread_time()
+        prepared = epoch.prepare(batch)
+        in_worker[0] += time.thread_time() - start
+        return prepared
+
+    def prepared_ahead() -> None:
+        in_worker[0] = 0.0
+        with Prefetcher(prepare, batches, ahead=3) as prepared:
             for sample, x, labels in prepared:
                 ours.take(ours.model(sample, x), labels)
 
-    for threads in (1, 2):
-        use_threads(threads)
-        ways = {
-            "alone": step_alone,
-            "after": one_after_the_other,
-            "ahead": partial(prepared_ahead, 1),
-        }
-        measured = [(side_by_side(ways, 1), cpu_seconds(ways)) for _ in range(rounds)]
-        print(f"two-layer SAGE, fan-out 10,10, hidden {HIDDEN}, {threads} thread(s) of torch")
-        for name, what, bar in (
-            ("after", "prepared in the same thread", "none"),
-            ("ahead", "prepared ahead", "≤ 1.5"),
-        ):
-            ratios = [seconds[name] / seconds["alone"] for seconds, _ in measured]
-            used = [cpu[name] / cpu["alone"] for _, cpu in measured]
-            note = f"CPU time {statistics.median(used):.2f} times"
-            line(f"  step with batches {what} / step", statistics.median(ratios), bar, note)
-
-
-def cpu_seconds(ways: dict[str, Any]) -> dict[str, float]:
-    """Processor time of all threads: what a way costs, whoever else is at work."""
-    used = {}
-    for name, way in ways.items():
-        start = time.process_time()
-        way()
-        used[name] = time.process_time() - start
-    return used
+    ways = {"alone": step_alone, "after": one_after_the_other, "ahead": prepared_ahead}
+    ratios: dict[str, list[float]] = {name: [] for name in ("after", "ahead", "own", "worker")}
+    for number in range(rounds + 1):
+        wall, own = {}, {}
+        for name, way in ways.items():
+            start = time.perf_counter(), time.thread_time()
+            way()
+            wall[name], own[name] = time.perf_counter() - start[0], time.thread_time() - start[1]
+        if number:  # the first round warms up
+            ratios["after"].append(wall["after"] / wall["alone"])
+            ratios["ahead"].append(wall["ahead"] / wall["alone"])
+            ratios["own"].append(own["ahead"] / own["alone"])
+            ratios["worker"].append(in_worker[0] / own["alone"])
+    median = {name: statistics.median(values) for name, values in ratios.items()}
+    print(f"two-layer SAGE, fan-out 10,10, hidden {HIDDEN}, steps on one thread")
+    line("  prepared in the same thread: time / step alone", median["after"], "none")
+    line("  prepared ahead: time / step alone", median["ahead"], "≤ 1.5")
+    print("  processor time, which does not depend on who else is at work:")
+    line("    of the thread that steps / step alone", median["own"], "none")
+    line("    of the thread that prepares / step alone", median["worker"], "none")
 
 
 def against_pyg(graph: ncgnn.Graph, batches: int, rounds: int) -> None:
@@ -274,6 +277,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=["sampling", "gathering", "steps", "pyg"])
     options = parser.parse_args()
+    keep_freed_memory()  # as the command line does
     edges = options.nodes * options.degree // 2
     graph = ncgnn.generate(options.nodes, edges, classes=10, features=options.features)
     graph = ncgnn.Graph.from_csr(

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 
 # Comparing texts is slow: of more candidates, only these are compared with a misspelt id.
 _MOST_LIKE = 5_000
+# Numbers that are hashed or compared at a time.
+_AT_ONCE = 1 << 20
 #: A ``Graph``, a PyG ``Data``, a NetworkX graph, a scipy sparse matrix, or an edge index [2, E].
 GraphLike: TypeAlias = "Graph | Any"
 
@@ -344,7 +346,12 @@ class Graph:
     def self_loops(self) -> NDArray[np.bool_]:
         """Per node, whether it has an edge to itself."""
         looped = np.zeros(self.num_nodes, dtype=bool)
-        looped[self.indices[self.indices == self.targets]] = True
+        rows = max(1, self.num_nodes * _AT_ONCE // max(1, self.num_entries))
+        for first in range(0, self.num_nodes, rows):  # so that nothing as large is made
+            starts = self.indptr[first : first + rows + 1]
+            sources = self.indices[starts[0] : starts[-1]]
+            targets = np.repeat(np.arange(first, first + len(starts) - 1), np.diff(starts))
+            looped[sources[sources == targets]] = True
         looped.flags.writeable = False
         return looped
 
@@ -716,12 +723,13 @@ def compact_classes(labels: NDArray[np.int64], num_classes: int) -> NDArray[Any]
 
 
 def _rows_rise(starts: NDArray[np.int64], sources: NDArray[Any]) -> bool:
-    """Whether every row is strictly increasing already."""
-    rises = sources[1:] > sources[:-1]
-    boundaries = starts[1:-1]
-    inside = boundaries[(boundaries > 0) & (boundaries < len(sources))] - 1
-    rises[inside] = True
-    return bool(rises.all())
+    """Whether every row is strictly increasing already: where entries fall, a row must begin."""
+    for first in range(0, len(sources) - 1, _AT_ONCE):  # so that nothing as large is made
+        part = sources[first : first + _AT_ONCE + 1]
+        falls = np.flatnonzero(part[1:] <= part[:-1]) + (first + 1)
+        if not np.array_equal(starts[np.searchsorted(starts, falls)], falls):
+            return False
+    return True
 
 
 def _take_edge_fields(

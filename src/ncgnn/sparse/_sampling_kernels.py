@@ -60,7 +60,7 @@ def begin_nodes(
 
 
 @compiled
-def count_uniform(
+def count_edges(
     first: int,
     end: int,
     nodes: NDArray[np.int64],
@@ -68,68 +68,44 @@ def count_uniform(
     indices: NDArray[Any],
     fanout: int,
     key: Any,
+    shared: bool,
     begins: NDArray[np.int64],
     degrees: NDArray[np.int64],
     chosen: NDArray[np.uint64],
     counts: NDArray[np.int64],
     problem: NDArray[np.int64],
 ) -> None:
-    """Find each row and how many of its edges are taken: all, or ``fanout`` of them.
+    """Find each row and how many of its edges are taken: all, or as many as the fan-out says.
 
-    Fills ``chosen`` with the choice as a bit set where the row has at most 64 edges.
+    If numbers are shared (LABOR), a source is taken if its own is below fan-out / degree, by all
+    rows that see it and allow for it; otherwise every row draws ``fanout`` of its edges. The choice
+    is noted in ``chosen``, as a bit set, where the row has at most 64 edges.
     """
     for r in range(first, end):
         begins[r], degrees[r] = _find_row(nodes[r], indptr, len(indices), problem)
     for r in range(first, end):
-        counts[r] = min(degrees[r], fanout)
-        if fanout < degrees[r] <= _WORD:
-            chosen[r] = _choose_bits(_row_key(key, nodes[r]), degrees[r], fanout)
-
-
-@compiled
-def count_labor(
-    first: int,
-    end: int,
-    nodes: NDArray[np.int64],
-    indptr: NDArray[np.int64],
-    indices: NDArray[Any],
-    fanout: int,
-    key: Any,
-    begins: NDArray[np.int64],
-    degrees: NDArray[np.int64],
-    chosen: NDArray[np.uint64],
-    counts: NDArray[np.int64],
-    problem: NDArray[np.int64],
-) -> None:
-    """As :func:`count_uniform`, where a source is taken if its number is below fan-out / degree.
-
-    The number belongs to the source alone, so that all rows that see it tend to agree on it.
-    """
-    for r in range(first, end):
-        begins[r], degrees[r] = _find_row(nodes[r], indptr, len(indices), problem)
-    for r in range(first, end):
-        if r + _AHEAD < end:
-            _fetch_row(indices, begins[r + _AHEAD], degrees[r + _AHEAD])
         degree = degrees[r]
-        if degree <= fanout:
-            counts[r] = degree
+        if shared and r + _AHEAD < end:
+            _fetch_row(indices, begins[r + _AHEAD], degrees[r + _AHEAD])
+        if degree <= fanout or not shared:
+            counts[r] = min(degree, fanout)
+            if fanout < degree <= _WORD:
+                chosen[r] = _choose_bits(_word_of(key, nodes[r]), degree, fanout)
             continue
         row, limit = indices[begins[r] : begins[r] + degree], _limit(fanout, degree)
-        taken = np.int64(0)
         if degree <= _WORD:
             bits = _U0
             for k in range(degree):
-                bits |= np.uint64(_number(key, row[k]) < limit) << np.uint64(k)
-            chosen[r] = bits
-            taken = np.int64(popcount(bits))
+                bits |= np.uint64(_word_of(key, row[k]) < limit) << np.uint64(k)
+            chosen[r], counts[r] = bits, np.int64(popcount(bits))
         else:
+            counts[r] = 0
             for k in range(degree):
-                taken += _number(key, row[k]) < limit
-        counts[r] = taken
+                counts[r] += _word_of(key, row[k]) < limit
 
 
 @compiled
-def take_uniform(
+def take_edges(
     first: int,
     end: int,
     nodes: NDArray[np.int64],
@@ -137,6 +113,7 @@ def take_uniform(
     indices: NDArray[Any],
     fanout: int,
     key: Any,
+    shared: bool,
     begins: NDArray[np.int64],
     degrees: NDArray[np.int64],
     chosen: NDArray[np.uint64],
@@ -161,53 +138,15 @@ def take_uniform(
                 edges[start + k] = begin + k
         elif degree <= _WORD:
             _write_bits(chosen[r], begin, edges[start:stop])
+        elif shared:
+            _choose_shared(key, fanout, begin, indices[begin : begin + degree], edges[start:stop])
         elif fanout <= _FEW:
-            _choose_few(_row_key(key, nodes[r]), begin, degree, edges[start:stop])
+            _choose_few(_word_of(key, nodes[r]), begin, degree, edges[start:stop])
         else:
             words = (degree + 63) // 64
             if len(marks) < words:
                 marks = np.zeros(words, np.uint64)
-            _choose_many(_row_key(key, nodes[r]), begin, degree, marks[:words], edges[start:stop])
-        if len(scale) > 0 and start < stop:
-            scale[start:stop] = np.float32(degree / (stop - start))
-        _write_sources(indices, num_nodes, edges[start:stop], sources[start:stop], problem)
-
-
-@compiled
-def take_labor(
-    first: int,
-    end: int,
-    nodes: NDArray[np.int64],
-    num_nodes: int,
-    indices: NDArray[Any],
-    fanout: int,
-    key: Any,
-    begins: NDArray[np.int64],
-    degrees: NDArray[np.int64],
-    chosen: NDArray[np.uint64],
-    starts: NDArray[np.int64],
-    edges: NDArray[np.int64],
-    sources: NDArray[np.int32],
-    scale: NDArray[np.float32],
-    problem: NDArray[np.int64],
-) -> None:
-    """As :func:`take_uniform`; the factor is one over the probability of being taken."""
-    for r in range(first, end):
-        if r + _AHEAD < end:
-            _fetch_row(indices, begins[r + _AHEAD], degrees[r + _AHEAD])
-        start, stop = starts[r], starts[r + 1]
-        begin, degree = begins[r], degrees[r]
-        if degree <= fanout:
-            for k in range(degree):
-                edges[start + k] = begin + k
-        elif degree <= _WORD:
-            _write_bits(chosen[r], begin, edges[start:stop])
-        else:
-            limit, w = _limit(fanout, degree), start
-            for e in range(begin, begin + degree):
-                if _number(key, indices[e]) < limit:
-                    edges[w] = e
-                    w += 1
+            _choose_many(_word_of(key, nodes[r]), begin, degree, marks[:words], edges[start:stop])
         if len(scale) > 0:
             scale[start:stop] = np.float32(max(degree / fanout, 1.0))
         _write_sources(indices, num_nodes, edges[start:stop], sources[start:stop], problem)
@@ -279,14 +218,9 @@ def _fetch_row(indices: Any, begin: Any, degree: Any) -> None:
 
 
 @compiled
-def _row_key(key: Any, node: Any) -> Any:
+def _word_of(key: Any, node: Any) -> Any:
+    """The random word of a node: the number of a source, or the key of a row."""
     return random_word(key + np.uint64(node) * _GOLDEN)
-
-
-@compiled
-def _number(key: Any, source: Any) -> Any:
-    """The random number of a source, which all rows share."""
-    return random_word(key + np.uint64(source) * _GOLDEN)
 
 
 @compiled
@@ -328,6 +262,16 @@ def _write_bits(bits: Any, begin: Any, edges: Any) -> None:
     for k in range(len(edges)):
         edges[k] = begin + np.int64(lowest_bit(bits))
         bits &= bits - _U1
+
+
+@compiled
+def _choose_shared(key: Any, fanout: Any, begin: Any, row: Any, edges: Any) -> None:
+    """Take the sources whose numbers are small enough, of which there are as many as edges."""
+    limit, w = _limit(fanout, len(row)), 0
+    for k in range(len(row)):
+        if _word_of(key, row[k]) < limit:
+            edges[w] = begin + k
+            w += 1
 
 
 @compiled

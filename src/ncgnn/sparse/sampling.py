@@ -32,6 +32,7 @@ Method = Literal["uniform", "labor"]
 # Fewer rows do not repay another thread.
 _LEAST_ROWS = 1024
 _MOST_NODES = 2**31 - 2
+_NO_SCALE = np.empty(0, dtype=np.float32)
 # Sets these random numbers apart from all others of the same seed, such as those of dropout.
 _PURPOSE = int.from_bytes(b"sampling")
 
@@ -136,11 +137,11 @@ class NeighborSampler:
             place = self._places.pop()
         except IndexError:
             place = np.full(self.num_nodes, -1, dtype=np.int32)
-        expansion = _Expansion(self._relations, place)
+        expansion = _Expansion(self._relations, place, shared=self.method == "labor")
         try:
             expansion.begin(wanted)
             for count in self.fanout:
-                expansion.expand(kernels.ALL if count is None else count, self.method, keys)
+                expansion.expand(kernels.ALL if count is None else count, keys)
             return expansion.finish()
         finally:
             expansion.forget()
@@ -183,18 +184,21 @@ class _Expansion:
     """A sample that grows hop by hop."""
 
     def __init__(
-        self, relations: list[tuple[NDArray[np.int64], NDArray[Any]]], place: NDArray[np.int32]
+        self,
+        relations: list[tuple[NDArray[np.int64], NDArray[Any]]],
+        place: NDArray[np.int32],
+        *,
+        shared: bool,
     ) -> None:
         self._relations = relations
         self._place = place
+        self._shared = shared
         self._nodes = np.empty(0, dtype=np.int64)
         self._within: list[int] = []
         self._found = 0
         self._problem = np.zeros(2, dtype=np.int64)
-        self._edges = [
-            SampledEdges(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64), None)
-            for _ in relations
-        ]
+        nothing = (np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
+        self._edges = [SampledEdges(*nothing, None) for _ in relations]
 
     def begin(self, wanted: NDArray[np.int64]) -> None:
         """Start with the wanted nodes."""
@@ -203,60 +207,48 @@ class _Expansion:
         self._check()
         self._within.append(self._found)
 
-    def expand(self, fanout: int, method: Method, keys: list[int]) -> None:
+    def expand(self, fanout: int, keys: list[int]) -> None:
         """Expand the nodes that were found last, with so many neighbors in each relation."""
         first = self._within[-2] if len(self._within) > 1 else 0
         last = self._nodes[first : self._within[-1]]
         for relation, key in enumerate(keys):
             before = self._edges[relation]
-            edges = self._draw(relation, before, last, fanout, method, np.uint64(key))
-            self._edges[relation] = edges
+            edges = self._draw(relation, last, fanout, np.uint64(key))
             sources = edges.indices[len(before.indices) :]
             self._nodes = _grown(self._nodes[: self._found], len(sources) + 1)
             found = kernels.place_sources(sources, self._place, self._nodes, self._found)
             self._found = int(found)
+            self._edges[relation] = edges
         self._within.append(self._found)
 
     def _draw(
-        self,
-        relation: int,
-        before: SampledEdges,
-        nodes: NDArray[np.int64],
-        fanout: int,
-        method: Method,
-        key: np.uint64,
+        self, relation: int, nodes: NDArray[np.int64], fanout: int, key: np.uint64
     ) -> SampledEdges:
         """The edges so far and those of more rows, whose columns are sources as yet."""
-        indptr, indices = self._relations[relation]
-        rows, blocks = len(nodes), even_blocks(len(nodes), _LEAST_ROWS)
-        count, take = (
-            (kernels.count_uniform, kernels.take_uniform)
-            if method == "uniform"
-            else (kernels.count_labor, kernels.take_labor)
-        )
-        begins, degrees = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
-        chosen = np.empty(rows, dtype=np.uint64)
+        before, (indptr, indices) = self._edges[relation], self._relations[relation]
+        rows, old = len(nodes), len(before.edges)
+        blocks = even_blocks(rows, _LEAST_ROWS)
+        degrees = np.empty(rows, dtype=np.int64)
+        found = (np.empty(rows, dtype=np.int64), degrees, np.empty(rows, dtype=np.uint64))
+        draw = (fanout, key, self._shared, *found)
         starts = _grown(before.indptr, rows)
-        counts, old = starts[len(before.indptr) :], len(before.edges)
-        places = (begins, degrees, chosen)
-        problem = self._problem
-        over_blocks(blocks, count, nodes, indptr, indices, fanout, key, *places, counts, problem)
+        counts = starts[len(before.indptr) :]
+        over_blocks(
+            blocks, kernels.count_edges, nodes, indptr, indices, *draw, counts, self._problem
+        )
         self._check()
-        counts[0:1] += old
+        counts[:1] += old
         np.cumsum(counts, out=counts)
         new = int(starts[-1]) - old
-        edges, sources = _grown(before.edges, new), _grown(before.indices, new)
-        scale = before.scale
+        edges, sources, scale = _grown(before.edges, new), _grown(before.indices, new), before.scale
         if scale is None and degrees.max(initial=0) > fanout:
             scale = np.ones(old, dtype=np.float32)
-        if scale is not None:
-            scale = _grown(scale, new)
-        factors = np.empty(0, dtype=np.float32) if scale is None else scale
+        scale = None if scale is None else _grown(scale, new)
         over_blocks(
             blocks,
-            take,
-            *(nodes, len(indptr) - 1, indices, fanout, key, *places),
-            *(starts[len(before.indptr) - 1 :], edges, sources, factors, problem),
+            kernels.take_edges,
+            *(nodes, len(indptr) - 1, indices, *draw, starts[len(before.indptr) - 1 :]),
+            *(edges, sources, _NO_SCALE if scale is None else scale, self._problem),
         )
         self._check()
         return SampledEdges(starts, sources, edges, scale)
