@@ -104,7 +104,7 @@ def _read_named(source: str | Path, what: str, encoding: str) -> SourceTable:
     path = Path(source).expanduser()
     ending = path.suffix.lower()
     kind = path.with_suffix("").suffix.lower() if ending in _PACKED else ending
-    if isinstance(source, str) and (_QUERY.match(text) and re.search(r"\s", text.strip())):
+    if isinstance(source, str) and is_query(text):
         return SourceTable(_query(text, what), f"the {what} query")
     if isinstance(source, str) and _REMOTE.match(text):
         return SourceTable(_query(_from(text), what), text)
@@ -317,14 +317,21 @@ def _plain_texts(table: Any) -> Any:
     return table
 
 
-def _query(query: str, what: str) -> Any:
+def is_query(text: str) -> bool:
+    """Whether a text is a SQL query, and not the name of a table or file."""
+    return bool(_QUERY.match(text) and re.search(r"\s", text.strip()))
+
+
+def import_duckdb(why: str) -> Any:
+    """The module, or an error that says why it is needed and how to install it."""
     try:
-        duckdb = import_module("duckdb")
+        return import_module("duckdb")
     except ImportError:
-        raise InputError(
-            f"the {what} are a query or a file that DuckDB reads, and it is not installed; "
-            "pip install 'ncgnn[duckdb]'."
-        ) from None
+        raise InputError(f"{why}, and it is not installed; pip install 'ncgnn[duckdb]'.") from None
+
+
+def _query(query: str, what: str) -> Any:
+    duckdb = import_duckdb(f"the {what} are a query or a file that DuckDB reads")
     try:
         with duckdb.connect() as connection:
             relation = connection.sql(query)
