@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000_000, help="of the table of edges")
     parser.add_argument("--nodes", type=int, default=10_000_000)
     parser.add_argument("--memory", default="2GB")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=thread_count(), help="of DuckDB")
     parser.add_argument("--folder", type=Path, help="where there is room for some gigabytes")
     options = parser.parse_args()
     if options.folder is not None:
@@ -66,7 +66,7 @@ def work(place: Path, options: argparse.Namespace) -> None:
         times.append(time.perf_counter() - start)
     kernel = statistics.median(times[1:])
     homophily = ncgnn.node_homophily(graph)
-    print(f"NC by the kernel: {kernel:.2f} s on {thread_count()} threads")
+    print(f"NC by the kernel: {kernel:.2f} s, threads: {thread_count()}")
     table = pq.read_table(place / "result" / "nodes.parquet", columns=["id", "nc_1", "nh_open"])
     assert np.array_equal(table["id"].to_numpy(), np.arange(graph.num_nodes))
     for name, values in (("nc_1", confusion), ("nh_open", homophily)):
@@ -134,11 +134,10 @@ def run_duckdb(
     if status:
         sys.exit("the command failed")
     cpu = usage.ru_utime + usage.ru_stime
-    print(
-        f"analyze --sql --memory {options.memory}: {seconds:.0f} s, {cpu:.0f} s of CPU, peak of "
-        f"resident memory {usage.ru_maxrss * 1024 / 1e9:.2f} GB, at most {most[0] / 1e9:.2f} GB in "
-        "the temporary folder"
-    )
+    limits = f"--memory {options.memory} --threads {options.threads}"
+    print(f"analyze --sql {limits}: {seconds:.0f} s, {cpu:.0f} s of CPU")
+    print(f"  peak of resident memory: {usage.ru_maxrss * 1024 / 1e9:.2f} GB")
+    print(f"  peak of the temporary folder: {most[0] / 1e9:.2f} GB")
     return {"seconds": seconds, "summary": json.loads(told)}
 
 

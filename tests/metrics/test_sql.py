@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -376,7 +377,7 @@ def test_names_are_quoted_where_they_must_be(psql):
         ("bigquery", "`my-project.d.t`", "`my-project.d.t`"),
         ("spark", "a`b", "`a``b`"),
         ("duckdb", "it's.parquet", "read_parquet('it''s.parquet')"),
-        ("duckdb", "x.CSV.gz", "read_csv('x.CSV.gz', header = true, all_varchar = true)"),
+        ("duckdb", "x.CSV.gz", "read_csv('x.CSV.gz', header = true, all_varchar = true, skip = 0)"),
         ("duckdb", "s3://bucket/x", "'s3://bucket/x'"),
         ("duckdb", "main.t", "main.t"),
     ],
@@ -464,6 +465,8 @@ def written(tmp_path):
         pc.write_csv(table, tmp_path / f"{name}.tsv", pc.WriteOptions(delimiter="\t"))
         feather.write_feather(table, tmp_path / f"{name}.arrow")
         half = len(table) // 2
+        pc.write_csv(table.slice(0, half), tmp_path / f"part-{name}-0.csv")
+        pc.write_csv(table.slice(half), tmp_path / f"part-{name}-1.csv")
         pq.write_table(table.slice(0, half), tmp_path / f"part-{name}-0.parquet")
         pq.write_table(table.slice(half), tmp_path / f"part-{name}-1.parquet")
         (tmp_path / f"{name}.jsonl").write_text(
@@ -477,11 +480,45 @@ def written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "pattern", ["{}.parquet", "{}.csv", "{}.tsv", "{}.arrow", "{}.jsonl", "part-{}-*.parquet"]
+    "pattern",
+    [
+        *("{}.parquet", "{}.csv", "{}.tsv", "{}.arrow", "{}.jsonl"),
+        *("part-{}-*.parquet", "part-{}-*.csv"),
+    ],
 )
 def test_files(written, pattern):
     places = [str(written / pattern.format(name)) for name in ("people", "knows")]
     check_people(measure(*places, label="team"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (b"id,team\na,x\nb,y,z\n", "Expected Number of Columns: 2 Found: 3"),
+        (b"id,team\na\nb,y\n", "Expected Number of Columns: 2 Found: 1"),
+        (b"id,team\nm\xfcller,x\n", "not utf-8"),
+        (b"id,id\na,x\n", "the column 'id' is there twice"),
+    ],
+)
+def test_bad_text_files_are_told(tmp_path, rows, message):
+    """DuckDB's guesses would leave out rows, or take them for the header."""
+    (tmp_path / "people.csv").write_bytes(rows)
+    with pytest.raises(InputError, match=message) as caught:
+        measure(tmp_path / "people.csv", {"a": ["a"], "b": ["b"]}, label="team")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_text_files_as_people_have_them(tmp_path, packed):
+    content = '\ufeffid;team\nm\u00fcller;x\n"b;""c";"y"\n'.encode()
+    path = tmp_path / ("people.csv.gz" if packed else "people.csv")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    found = measure(path, {"a": ["müller"], "b": ['b;"c']}, label="team")
+    assert found.table["id"].to_pylist() == ['b;"c', "müller"]
+    assert found.table["nc_1"].to_pylist() == [1, 1]
+    (tmp_path / "latin.csv").write_bytes("id,team\nmüller,x\nb,y\n".encode("latin-1"))
+    edges = {"a": ["müller"], "b": ["b"]}
+    assert measure(tmp_path / "latin.csv", edges, label="team", encoding="latin-1").edges == 1
 
 
 def check_people(found):
@@ -601,7 +638,7 @@ def test_bad_places_and_options_are_told(written, tmp_path):
     edges = written / "knows.csv"
     with pytest.raises(DataNotFoundError, match=r"there is no file .*none\.parquet"):
         measure(tmp_path / "none.parquet", edges)
-    with pytest.raises(InputError, match="No files found"):
+    with pytest.raises(DataNotFoundError, match=r"there is no file .*none-\*\.parquet"):
         measure(str(tmp_path / "none-*.parquet"), edges)
     with pytest.raises(DataNotFoundError, match="no file"):
         measure("people", edges)

@@ -11,7 +11,14 @@ from ncgnn.data.tables.folder import (
     write_folder,
 )
 from ncgnn.data.tables.links import choose_ends
-from ncgnn.data.tables.reading import SourceTable, import_duckdb, is_query, read_table, shorten
+from ncgnn.data.tables.reading import (
+    SourceTable,
+    import_duckdb,
+    is_query,
+    read_header,
+    read_table,
+    shorten,
+)
 from ncgnn.data.tables.schema import KINDS, MEANING, Direction, Schema, Unknown, read_schema
 from ncgnn.data.tables.tables import TableReport, Tables, read_tables
 
@@ -33,6 +40,7 @@ __all__ = [
     "is_query",
     "keep_folder",
     "read_folder",
+    "read_header",
     "read_manifest",
     "read_schema",
     "read_table",

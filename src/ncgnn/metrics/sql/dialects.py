@@ -17,7 +17,7 @@ _FILES = {
     # As texts, so that an id 007 stays 007, as in all other commands.
     re.compile(rf".*\.(csv|tsv|tab|txt){_PACKED}", re.IGNORECASE): (
         "read_csv",
-        ", header = true, all_varchar = true",
+        ", header = true, all_varchar = true, skip = 0",
     ),
     re.compile(rf".*\.(json|jsonl|ndjson){_PACKED}", re.IGNORECASE): ("read_json", ""),
     re.compile(r".*\.xlsx", re.IGNORECASE): ("read_xlsx", ""),

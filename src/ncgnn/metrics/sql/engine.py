@@ -40,6 +40,7 @@ ENDINGS = {
     ".parquet": "FORMAT parquet",
 }
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
+_ADVICE = re.compile(r"\s*(Possible (fixes|solution)|For more info)", re.IGNORECASE)
 # More different labels than this share of the labeled rows are no classes, as at an import.
 _MOST_CLASSES = 0.5
 # Paths of two steps that are counted at once, and bytes of memory for each before it is merged.
@@ -278,7 +279,8 @@ class _Session:
                 "--memory, lower --threads, or name a --temp folder with more room."
             ) from None
         except self._duckdb.Error as error:
-            raise InputError(f"{where}{shorten(str(error), 300)}") from None
+            said = _ADVICE.split(str(error))[0]  # advice on DuckDB's own options is left out
+            raise InputError(f"{where}{shorten(said, 300)}") from None
 
     def _run(self, statement: str, where: str = "") -> Any:
         with self._errors_told(where):

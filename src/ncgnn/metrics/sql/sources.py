@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import Any
 
-from ncgnn.data import SourceTable, is_query, read_table, shorten
+from ncgnn.data import SourceTable, is_query, read_header, read_table, shorten
 from ncgnn.errors import DataNotFoundError, InputError
 from ncgnn.metrics.sql.dialects import DIALECTS, read_by_duckdb
 
 #: The dialect of everything that is run here.
 DUCKDB = DIALECTS["duckdb"]
-_REMOTE, _SEVERAL = re.compile(r"\w+://"), re.compile(r"[*?\[]")
+_REMOTE = re.compile(r"\w+://")
 _FRACTIONS = ("FLOAT", "DOUBLE")
 _WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")
 _NESTED = re.compile(r"(STRUCT|MAP|UNION|LIST|BLOB|VARIANT|GEOMETRY).*|.*\[\d*\]", re.DOTALL)
@@ -121,12 +122,30 @@ def find_source(
 
 def _find_files(name: str, what: str, encoding: str) -> str | None:
     """How DuckDB reads the files of a name; None where it is the name of none that it reads."""
-    path = name if _REMOTE.match(name) else str(Path(name).expanduser())
+    if _REMOTE.match(name):
+        return read_by_duckdb(name)
+    path = str(Path(name).expanduser())
     item = read_by_duckdb(path)
     if item is None:
         return None
-    if not _REMOTE.match(name) and not _SEVERAL.search(name) and not Path(path).is_file():
+    found = [path] if Path(path).is_file() else sorted(glob(path, recursive=True))  # noqa: PTH207
+    if not found:
         raise DataNotFoundError(f"there is no file {path}; give the path of the {what} table.")
-    if item.startswith("read_csv") and encoding.lower() not in ("utf-8", "utf8"):
-        return f"{item[:-1]}, encoding = {DUCKDB.literal(encoding)})"
+    if item.startswith("read_csv"):
+        return f"read_csv({DUCKDB.literal(path)}, {_describe_text(Path(found[0]), encoding)})"
     return item
+
+
+def _describe_text(path: Path, encoding: str) -> str:
+    """How a text file is read: by its header, not by what DuckDB guesses of its rows."""
+    names, delimiter = read_header(path, encoding)
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise InputError(f"{path}: the column '{repeated}' is there twice; rename one of them.")
+    columns = ", ".join(f"{DUCKDB.literal(name)}: 'VARCHAR'" for name in names)
+    mark = r"E'\t'" if delimiter == "\t" else DUCKDB.literal(delimiter)
+    options = [f"columns = {{{columns}}}", f"delim = {mark}", "header = true"]
+    options += ["auto_detect = false", "quote = '\"'", "escape = '\"'"]
+    if encoding.lower() not in ("utf-8", "utf8"):
+        options.append(f"encoding = {DUCKDB.literal(encoding)}")
+    return ", ".join(options)
