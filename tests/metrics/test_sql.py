@@ -569,8 +569,9 @@ def test_labels_that_mean_none():
     nodes = {"id": [0, 1, 2], "label": [-1, 1, 2]}
     edges = {"source": [0, 1], "target": [1, 2]}
     assert measure(nodes, edges).classes == 3
-    found = measure(nodes, edges, unlabeled=["-1"])
-    assert (found.classes, found.unlabeled) == (2, 1)
+    for unlabeled in (["-1"], "-1"):
+        found = measure(nodes, edges, unlabeled=unlabeled)
+        assert (found.classes, found.unlabeled) == (2, 1)
     texts = {"id": [0, 1, 2], "label": [" a ", "NaN", "a"]}
     assert measure(texts, edges).means["nc_1"] == 0
     assert measure(texts, edges).unlabeled == 1
@@ -579,7 +580,8 @@ def test_labels_that_mean_none():
 def test_kinds_of_edges():
     nodes = {"id": list("abc"), "label": ["x", "y", "y"]}
     edges = {"source": list("aab"), "target": list("bcc"), "kind": ["near", "far", "far"]}
-    assert measure(nodes, edges, kind="kind", kinds=["far"]).edges == 2
+    for kinds in (["far"], "far"):
+        assert measure(nodes, edges, kind="kind", kinds=kinds).edges == 2
     with pytest.raises(InputError, match="no edge is of kind 'fra'; there are far, near"):
         measure(nodes, edges, kind="kind", kinds=["fra"])
     with pytest.raises(InputError, match="name it"):

@@ -22,7 +22,15 @@ from ncgnn.data import choose_ends, import_duckdb, shorten
 from ncgnn.errors import DataNotFoundError, InputError
 from ncgnn.graph import whole_number
 from ncgnn.metrics.sql.sources import DUCKDB, find_source
-from ncgnn.metrics.sql.statements import GraphTables, Question, Steps, check_tables, summarize
+from ncgnn.metrics.sql.statements import (
+    GraphTables,
+    Question,
+    Steps,
+    among_kinds,
+    check_tables,
+    label_or_null,
+    summarize,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
@@ -175,7 +183,7 @@ def confusion_by_sql(
     tell = progress or _tell_nobody
     with _Session(database, memory, temp, threads) as session:
         tell("reading the nodes")
-        session.read_nodes(nodes, id, label, tuple(unlabeled), encoding)
+        session.read_nodes(nodes, id, label, unlabeled, encoding)
         tell("reading the edges")
         session.read_edges(edges, source, target, kind, kinds, encoding)
         tell("checking the tables")
@@ -231,6 +239,7 @@ class _Session:
         self._kinds: tuple[str, ...] | None = None
         self._tables = GraphTables(DUCKDB, f"{self._mark}nodes", f"{self._mark}edges")
         self._names: str | None = None
+        self._texts, self._classes = False, 0
         self._result = f"{self._mark}result"
 
     def __enter__(self) -> _Session:
@@ -310,7 +319,7 @@ class _Session:
             self.connection.unregister(f"{self._mark}given_{what}")
 
     def read_nodes(
-        self, nodes: Any, id: str | None, label: str, unlabeled: tuple[str, ...], encoding: str
+        self, nodes: Any, id: str | None, label: str, unlabeled: Iterable[str], encoding: str
     ) -> None:
         """Make the table of nodes: ids, and labels that are NULL where they are missing."""
         item = self._find(nodes, "nodes", encoding)
@@ -320,11 +329,7 @@ class _Session:
             names.column(column, option)
         texts = item.holds_texts(key)
         found, classes = item.ids("n", key, texts=texts), item.labels("n", label)
-        if unlabeled:
-            listed = ", ".join(map(DUCKDB.literal, unlabeled))
-            classes = (
-                f"CASE WHEN CAST({classes} AS VARCHAR) IN ({listed}) THEN NULL ELSE {classes} END"
-            )
+        classes = label_or_null(DUCKDB, classes, unlabeled)
         query = f"SELECT {found} AS id, {classes} AS label FROM {item.text} AS n"
         self._make(self._tables.nodes, query, f"{where}: ")
         self._id, self._texts, self._where["nodes"] = (key, label), texts, where
@@ -350,14 +355,10 @@ class _Session:
             for name, end in zip(self._ends, ("source", "target"), strict=True)
         ]
         if kinds is not None:
-            if kind is None:
-                raise InputError(
-                    "kinds need the column of the edges with the kind; name it (--kind)."
-                )
-            self._kinds = tuple(kinds)
-            columns.append(f"CAST(e.{DUCKDB.exact(kind)} AS VARCHAR) AS kind")
-            listed = ", ".join(map(DUCKDB.literal, self._kinds))
-            self._tables = replace(self._tables, counts=f"e.kind IN ({listed})")
+            self._kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+            among_kinds(DUCKDB, kind, self._kinds)
+            columns.append(f"CAST(e.{DUCKDB.exact(str(kind))} AS VARCHAR) AS kind")
+            self._tables = replace(self._tables, counts=among_kinds(DUCKDB, "kind", self._kinds))
         query = f"SELECT {', '.join(columns)} FROM {item.text} AS e"
         self._make(self._tables.edges, query, f"{where}: ", view=item.at_hand)
 

@@ -94,33 +94,39 @@ def write_statement(
         names.table(nodes, "nodes"),
         names.table(edges, "edges"),
         f"n.{names.column(id, 'id')}",
-        _label(names, f"n.{names.column(label, 'label')}", unlabeled),
+        label_or_null(names, f"n.{names.column(label, 'label')}", unlabeled),
         f"e.{names.column(source, 'source')}",
         f"e.{names.column(target, 'target')}",
-        _among_kinds(names, kind, kinds),
+        among_kinds(names, kind, kinds),
     )
     return (
         build(what, tables, Question.of(hops, direction, unknown, num_classes, threshold)) + ";\n"
     )
 
 
-def _label(names: Dialect, column: str, unlabeled: Iterable[str]) -> str:
-    missing = ", ".join(names.literal(text) for text in unlabeled)
+def label_or_null(names: Dialect, column: str, unlabeled: Iterable[str]) -> str:
+    """A label, NULL where it is one of the texts that mean none."""
+    missing = _listed(names, unlabeled)
     if not missing:
         return column
     return f"CASE WHEN CAST({column} AS {names.text}) IN ({missing}) THEN NULL ELSE {column} END"
 
 
-def _among_kinds(names: Dialect, kind: str | None, kinds: Iterable[str] | None) -> str | None:
+def among_kinds(names: Dialect, kind: str | None, kinds: Iterable[str] | None) -> str | None:
     """The condition that an edge counts; None if all do."""
     if kinds is None:
         return None
     if kind is None:
         raise InputError("kinds need the column of the edges with the kind; name it (--kind).")
-    listed = ", ".join(names.literal(text) for text in kinds)
+    listed = _listed(names, kinds)
     if not listed:
         raise InputError("kinds must name at least one kind; got none.")
     return f"CAST(e.{names.column(kind, 'kind')} AS {names.text}) IN ({listed})"
+
+
+def _listed(names: Dialect, texts: Iterable[str]) -> str:
+    several = [texts] if isinstance(texts, str) else texts
+    return ", ".join(names.literal(text) for text in several)
 
 
 @dataclass(frozen=True)
