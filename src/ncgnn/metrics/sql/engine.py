@@ -453,7 +453,7 @@ class _Session:
         )
         kind = "" if self._kinds is None else ", e.kind"
         self._make(
-            f"{self._mark}links",
+            f"{self._mark}numbered",
             f"SELECT s.node AS source, t.node AS target{kind} FROM {before.edges} AS e "
             f"JOIN {self._names} AS s ON s.id = e.source "
             f"JOIN {self._names} AS t ON t.id = e.target",
@@ -461,7 +461,7 @@ class _Session:
         self._tables = replace(
             before,
             nodes=self._names,
-            edges=f"{self._mark}links",
+            edges=f"{self._mark}numbered",
             id="n.node",
             label="n.class",
         )
@@ -474,11 +474,11 @@ class _Session:
         for step in steps.steps:
             if step.hops <= 1:
                 tell(f"counting: {step.remark}")
-                self._make(step.name, step.query)
+                self._make(step.name, step.query, view=step.light)
         self._drop_like("votes_")
         if max(question.hops) > 1:
             self._count_paths(question, tell)
-        self._drop_like("pairs")
+        self._drop_like("pairs", "links")
         self._classes = self._row(f"SELECT classes FROM {self._mark}classes")["classes"]
         last = steps.last
         if self._names is not None:

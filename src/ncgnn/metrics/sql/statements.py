@@ -270,12 +270,14 @@ class Step:
         remark: What it holds, in words.
         query: The query.
         hops: Up to how many steps of a path it looks, zero for none.
+        light: Whether it costs nothing to run it again.
     """
 
     name: str
     remark: str
     query: str
     hops: int = 0
+    light: bool = False
 
     def __str__(self) -> str:
         # What was given stays as it is: it may hold texts of several lines.
@@ -327,13 +329,13 @@ class Steps:
         """Add the first step: the nodes."""
         self.nodes = self.add("known", "the nodes; NULL = unlabeled", self._known())
 
-    def add(self, name: str, remark: str, query: str, hops: int = 0) -> str:
+    def add(self, name: str, remark: str, query: str, hops: int = 0, *, light: bool = False) -> str:
         """Add a step; returns what it is called."""
         name = self._prefix + name
         while name in self._taken:
             name += "_"
         self._taken.add(name)
-        self.steps.append(Step(name, remark, query, hops))
+        self.steps.append(Step(name, remark, query, hops, light))
         return name
 
     def _name_query(self, name: str, item: str) -> str:
@@ -408,22 +410,27 @@ class Steps:
     def _pairs(self) -> str:
         """Each node with those it hears from in one step."""
         tables, direction = self.tables, self._question.direction
-        ways = {
-            "forward": (tables.target, tables.source),
-            "backward": (tables.source, tables.target),
-        }
-        counts = f"\n    WHERE {tables.counts}" if tables.counts else ""
-        ends = "\n  UNION ALL\n".join(
-            f"  SELECT {node} AS node, {other} AS other FROM {tables.edges} AS e{counts}"
-            for way, (node, other) in ways.items()
-            if direction in (way, "both")
-        )
-        query = f"SELECT DISTINCT node, other\nFROM (\n{ends}\n) AS ends\nWHERE node <> other"
+        conditions = [f"{tables.source} <> {tables.target}"]
+        conditions += [tables.counts] if tables.counts else []
         if self._question.unknown == "drop" and max(self._question.hops) > 1:
             # One hop looks up both ends anyway; a path must not pass an unknown node.
-            for end in ("node", "other"):
-                query += f"\n  AND {end} IN (SELECT node FROM {self.nodes})"
-        return self.add("pairs", "each node with its neighbors, every one once", query, 1)
+            for end in (tables.source, tables.target):
+                conditions.append(f"{end} IN (SELECT node FROM {self.nodes})")
+        edges = f"{tables.edges} AS e\nWHERE " + "\n  AND ".join(conditions)
+        remark = "each node with its neighbors, every one once"
+        if direction != "both":
+            ends = (tables.target, tables.source)
+            node, other = ends if direction == "forward" else ends[::-1]
+            query = f"SELECT DISTINCT {node} AS node, {other} AS other\nFROM {edges}"
+            return self.add("pairs", remark, query, 1)
+        ends = f"{tables.source}, {tables.target}"
+        query = f"SELECT DISTINCT LEAST({ends}) AS low, GREATEST({ends}) AS high\nFROM {edges}"
+        links = self.add("links", "each edge once, whichever way it points", query, 1)
+        query = (
+            f"SELECT low AS node, high AS other FROM {links}\nUNION ALL\n"
+            f"SELECT high AS node, low AS other FROM {links}"
+        )
+        return self.add("pairs", remark, query, 1, light=True)
 
     def _reached(self, hops: int) -> str:
         """Each node with all others within some steps."""
