@@ -401,7 +401,8 @@ class Steps:
             for end in (tables.source, tables.target)
         )
         return (
-            f"{known}\nUNION ALL\nSELECT a.node, NULL\n"
+            # NULL, of the type that labels have.
+            f"{known}\nUNION ALL\nSELECT a.node, {tables.label} AS label\n"
             f"FROM (SELECT DISTINCT node FROM (\n{ends}\n) AS ends) AS a\n"
             f"LEFT JOIN {tables.nodes} AS n ON {tables.id} = a.node\n"
             f"WHERE {tables.id} IS NULL AND a.node IS NOT NULL"
