@@ -14,6 +14,7 @@ from .analysis import analysis_tables as analysis_tables
 from .analysis import distribution_figure as distribution_figure
 from .analysis import html_report as html_report
 from .analysis import node_columns as node_columns
+from .analysis import sql_tables as sql_tables
 from .analysis import striking_columns as striking_columns
 from .analysis import striking_tables as striking_tables
 from .analysis import write_analysis as write_analysis
