@@ -115,7 +115,12 @@ def _mix_bits(word: int) -> int:
 
 
 def relu_dropout(
-    x: torch.Tensor, rate: float, key: int | None, nodes: torch.Tensor | None = None
+    x: torch.Tensor,
+    rate: float,
+    key: int | None,
+    nodes: torch.Tensor | None = None,
+    *,
+    light: bool = False,
 ) -> torch.Tensor:
     """dropout(ReLU(x)): kept entries are divided by the probability of being kept.
 
@@ -124,6 +129,8 @@ def relu_dropout(
         rate: Probability that an entry becomes zero, in [0, 1).
         key: From :meth:`DropoutKey.at`; None outside training, then only ReLU is applied.
         nodes: The node that each row belongs to; by default rows are nodes.
+        light: Whether to keep one byte per entry for the backward pass, in place of the result.
+            That is less where nobody else keeps the result, and more otherwise.
     """
     check_rate(rate)
     if key is None or rate == 0:
@@ -132,7 +139,7 @@ def relu_dropout(
         return torch.clamp_min(x, 0, out=empty(tuple(x.shape), x))
     if nodes is None:
         nodes = torch.arange(len(x), device=x.device)
-    return cast("torch.Tensor", _ReluDropout.apply(x, rate, key, nodes))
+    return cast("torch.Tensor", _ReluDropout.apply(x, rate, key, nodes, light))
 
 
 def dropout(
@@ -173,14 +180,14 @@ class _Dropout(torch.autograd.Function):
 class _ReluDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> torch.Tensor:
-        x, rate, key, nodes = arguments
+        x, rate, key, nodes, light = arguments
         least, scale = least_and_scale(rate)
         if x.device.type == "cpu":
             result = _drop_rows(x, least, scale, key, nodes, 0.0)
         else:
             kept = kept_entries(nodes, x.shape[1], least, key)
             result = torch.relu(x) * kept * scale
-        ctx.save_for_backward(result)
+        ctx.save_for_backward(_positive(result) if light else result)
         ctx.scale = scale
         return result
 
@@ -192,11 +199,11 @@ class _ReluDropout(torch.autograd.Function):
         (result,) = ctx.saved_tensors
         gradient = gradients[0]
         if gradient.device.type != "cpu":
-            return gradient * (result > 0) * ctx.scale, None, None, None
-        passed = empty(tuple(result.shape), result)
+            return gradient * (result > 0) * ctx.scale, None, None, None, None
+        passed = empty(tuple(gradient.shape), gradient)
         arrays = (gradient.contiguous().numpy(), result.numpy(), passed.numpy(), ctx.scale)
         over_blocks(even_blocks(len(result), 64), lambda a, b: _pass_back(*arrays, a, b))
-        return passed, None, None, None
+        return passed, None, None, None, None
 
 
 def least_and_scale(rate: float) -> tuple[int, float]:
@@ -270,11 +277,29 @@ def _lane(word: Any, lane: Any) -> Any:
 
 @compiled
 def _pass_back(gradient: Any, result: Any, passed: Any, scale: Any, first: int, end: int) -> None:
-    factor = result.dtype.type(scale)
+    factor = passed.dtype.type(scale)
+    zero, nothing = passed.dtype.type(0), result.dtype.type(0)
+    for i in range(first, end):
+        for j in range(result.shape[1]):
+            passed[i, j] = gradient[i, j] * factor if result[i, j] > nothing else zero
+
+
+def _positive(result: torch.Tensor) -> torch.Tensor:
+    """Which entries are above zero, one byte each."""
+    if result.device.type != "cpu":
+        return result > 0
+    signs = torch.empty(result.shape, dtype=torch.uint8)
+    arrays = (result.numpy(), signs.numpy())
+    over_blocks(even_blocks(len(result), 64), lambda a, b: _mark_positive(*arrays, a, b))
+    return signs
+
+
+@compiled
+def _mark_positive(result: Any, signs: Any, first: int, end: int) -> None:
     zero = result.dtype.type(0)
     for i in range(first, end):
         for j in range(result.shape[1]):
-            passed[i, j] = gradient[i, j] * factor if result[i, j] > zero else zero
+            signs[i, j] = result[i, j] > zero
 
 
 def kept_entries(nodes: torch.Tensor, width: int, least: int, key: int) -> torch.Tensor:

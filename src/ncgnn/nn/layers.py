@@ -171,6 +171,10 @@ class SharedProducts(NotCopied):
         self.active = False
         self._kept: dict[str, _Kept] = {}
 
+    def clear(self) -> None:
+        """Forget all sums."""
+        self._kept.clear()
+
     def total(
         self,
         name: str,

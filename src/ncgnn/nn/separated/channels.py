@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -35,6 +36,7 @@ from ncgnn.nn.inputs import as_group, as_nodes, select_rows
 from ncgnn.nn.layers import Term
 from ncgnn.sparse import (
     ConstantSparse,
+    MaskedSparse,
     directed_normalize,
     gcn_normalize,
     masked_adjacency,
@@ -119,10 +121,13 @@ class Layouts:
         nodes: torch.Tensor | None = None,
         *,
         narrow: bool = False,
+        forget: Callable[[], None] | None = None,
     ) -> Layout:
         """The layout for a graph, the group of each node and the nodes that are asked for.
 
         With ``narrow``, and few nodes, the first layer has those rows only that the second needs.
+        ``forget`` is called before another layout is made, to free what was computed with the old
+        one.
         """
         backbone, separation, num_groups = self._parts
         # What is kept serves later training too.
@@ -137,6 +142,8 @@ class Layouts:
                 self._inputs, self._layout = inputs, None
             if self._layout is None or not torch.equal(self._layout.group, group):
                 self._layout, self._selected = None, []  # free memory before asking for more
+                if forget is not None:
+                    forget()
                 self._layout = self._arrange(group.clone())
             if nodes is None:
                 return self._layout
@@ -230,13 +237,14 @@ class LinearChannels:
 
     def __call__(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
         """The channel of the group that holds the given nodes; ``ordered`` are all, by group."""
-        inputs, everyone, whole = self.inputs, self.inputs.everyone, self.operators.whole
+        inputs, everyone = self.inputs, self.inputs.everyone
         if self.separation == "renormalized":
             inside = torch.zeros_like(everyone, dtype=torch.bool)
             inside[rows] = True
-            into, out = self.operators.masked_targets(inside), self.operators.masked_sources(inside)
+            into, out = self.operators.masked(inside)
             first = tuple(Term(inputs.features, operator) for operator in into)
             return Channel(everyone, everyone, first, out)
+        whole = self.operators.whole
         first = tuple(self._first_term(operator, rows) for operator in whole)
         if self.separation == "source":
             second = tuple(self._block(operator, everyone, rows) for operator in whole)
@@ -308,7 +316,12 @@ class LinearOperators(ABC):
         self.bases: tuple[ConstantSparse, ...] = ()
         if self.has_messages:
             self.bases = inputs.messages(direction, self_loops=self_loops)
-        self.whole = self._of(self.bases)
+
+    @cached_property
+    @torch.inference_mode(False)
+    def whole(self) -> Operators:
+        """Messages along all edges."""
+        return self._of(self.bases)
 
     @classmethod
     def count_terms(cls, self_loops: bool, direction: Direction) -> int:
@@ -328,13 +341,17 @@ class LinearOperators(ABC):
     def _normalize(self, adjacency: ConstantSparse) -> ConstantSparse:
         """The operator of one adjacency."""
 
-    def masked_targets(self, inside: torch.Tensor) -> Operators:
-        """norm(M A): only nodes inside receive messages; degrees are of the masked matrix."""
-        return self._of(tuple(masked_adjacency(base, targets=inside) for base in self.bases))
+    def masked(self, inside: torch.Tensor) -> tuple[Operators, Operators]:
+        """norm(M A) and norm(A M): only nodes inside receive, or send, messages.
 
-    def masked_sources(self, inside: torch.Tensor) -> Operators:
-        """norm(A M): only nodes inside send messages; degrees are of the masked matrix."""
-        return self._of(tuple(masked_adjacency(base, sources=inside) for base in self.bases))
+        Degrees are of the masked matrices.
+        """
+        into = tuple(masked_adjacency(base, targets=inside) for base in self.bases)
+        out = tuple(masked_adjacency(base, sources=inside) for base in self.bases)
+        for base, one, other in zip(self.bases, into, out, strict=True):
+            if not isinstance(base, MaskedSparse) and base.t() is base:
+                one.pattern.mirror(other.pattern)
+        return self._of(into), self._of(out)
 
     def within(self, rows: torch.Tensor) -> Operators:
         """Messages among the given nodes only, [rows, rows]: separation changes no degree."""

@@ -216,7 +216,9 @@ class SeparatedGNN(Model):
     ) -> torch.Tensor:
         """Logits of the given nodes, None = all; the second layer computes no other rows."""
         single = not (torch.is_grad_enabled() or self._products.active)
-        layout = self._layouts.find(inputs, group, nodes, narrow=single)
+        layout = self._layouts.find(
+            inputs, group, nodes, narrow=single, forget=self._products.clear
+        )
         channels, alpha = layout.channels, self.channel_alpha
         pool: torch.Tensor | None = None
         if layout.pooled:
@@ -244,8 +246,9 @@ class SeparatedGNN(Model):
 
     def _hidden(self, s: int, channel: Channel, key: DropoutKey | None) -> torch.Tensor:
         """H_1 of a channel."""
+        light = self.backbone.reads_messages(self.second[s], channel)
         before = self.backbone.first(self.first[s], channel, self._products, f"first.{s}")
-        return relu_dropout(before, self.dropout[s], at(key, s), channel.sources)
+        return relu_dropout(before, self.dropout[s], at(key, s), channel.sources, light=light)
 
     def _read(
         self,
