@@ -313,7 +313,7 @@ def test_weighted_edges_equal_scipy(count, edges):
 def test_large_outputs_are_ordinary_aligned_tensors():
     like = torch.zeros(1)
     large = backend.empty((backend.HUGE_BYTES // 4 // 64, 64), like)
-    assert large.data_ptr() % backend.ALIGNMENT == 0
+    assert large.data_ptr() % 64 == 0
     assert large.is_contiguous()
     large.zero_().add_(1)
     assert float(large[-1].sum()) == 64

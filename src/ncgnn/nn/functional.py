@@ -331,6 +331,8 @@ def mix_relu_dropout(
     rate: float,
     key: int | None,
     nodes: torch.Tensor,
+    *,
+    owned: bool = False,
 ) -> torch.Tensor:
     """dropout(ReLU(Σ_p w_ip · part_p,i)) for every row i.
 
@@ -340,6 +342,8 @@ def mix_relu_dropout(
         rate: Probability that an entry becomes zero, in [0, 1).
         key: From :meth:`DropoutKey.at`; None outside training, then nothing is dropped.
         nodes: The node that each row belongs to.
+        owned: Whether nobody else looks at the parts again, so that the backward pass, of which
+            there can be one only, may write their gradients in their place.
 
     Returns:
         [rows, width], differentiable in parts and weights.
@@ -350,13 +354,13 @@ def mix_relu_dropout(
     if weights.device.type != "cpu":
         mixed = sum(w[:, None] * part for w, part in zip(weights.unbind(1), parts, strict=True))
         return relu_dropout(cast("torch.Tensor", mixed), rate, key, nodes)
-    return cast("torch.Tensor", _Mixed.apply(weights, rate, key, nodes, *parts))
+    return cast("torch.Tensor", _Mixed.apply(weights, rate, key, nodes, owned, *parts))
 
 
 class _Mixed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> torch.Tensor:
-        weights, rate, key, nodes, *given = arguments
+        weights, rate, key, nodes, owned, *given = arguments
         least, ctx.scale = least_and_scale(rate)
         parts = [part.detach().contiguous() for part in given]
         weights = weights.detach().contiguous()
@@ -368,7 +372,8 @@ class _Mixed(torch.autograd.Function):
             even_blocks(len(result), 64),
             lambda a, b: _mix(*arrays, ctx.scale, result.numpy(), a, b),
         )
-        ctx.save_for_backward(result, weights, *parts)
+        ctx.save_for_backward(result, weights)
+        ctx.parts, ctx.owned = parts, owned
         return result
 
     @staticmethod
@@ -376,15 +381,19 @@ class _Mixed(torch.autograd.Function):
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx: Any, *gradients: torch.Tensor
     ) -> tuple[torch.Tensor | None, ...]:
-        result, weights, *parts = ctx.saved_tensors
-        to_parts = [empty(tuple(part.shape), part) for part in parts]
+        (result, weights), parts = ctx.saved_tensors, ctx.parts
+        to_parts = parts
+        if ctx.owned:
+            ctx.parts = None
+        else:
+            to_parts = [empty(tuple(part.shape), part) for part in parts]
         to_weights = torch.empty_like(weights)
         gradient = gradients[0].contiguous()
         values = tuple(part.numpy() for part in parts)
         arrays = (gradient.numpy(), result.numpy(), values, weights.numpy(), ctx.scale)
         outputs = (tuple(part.numpy() for part in to_parts), to_weights.numpy())
         over_blocks(even_blocks(len(result), 64), lambda a, b: _mix_back(*arrays, *outputs, a, b))
-        return to_weights, None, None, None, *to_parts
+        return to_weights, None, None, None, None, *to_parts
 
 
 @compiled
@@ -437,9 +446,9 @@ def _mix_back(
             passed[j] = gradient[i, j] * factor if result[i, j] > zero else zero
         for p in range(len(parts)):
             part, to_part, weight = parts[p][i], to_parts[p][i], weights[i, p]
+            to_weights[i, p] = _dot(part, passed)  # before the part may be written to
             for j in range(width):
                 to_part[j] = weight * passed[j]
-            to_weights[i, p] = _dot(part, passed)
 
 
 @compiled

@@ -216,6 +216,8 @@ class SeparatedGNN(Model):
     ) -> torch.Tensor:
         """Logits of the given nodes, None = all; the second layer computes no other rows."""
         single = not (torch.is_grad_enabled() or self._products.active)
+        # Where all nodes are asked for, they are grouped anew by the answers.
+        self._products.last = nodes is None and self.rule.grouped and len(self.first) > 1
         layout = self._layouts.find(
             inputs, group, nodes, narrow=single, forget=self._products.clear
         )
@@ -259,7 +261,9 @@ class SeparatedGNN(Model):
     ) -> torch.Tensor:
         """Logits of a weighted sum of raw features and what channels passed on."""
         place, rate = at(key, self.num_groups), self.readout_dropout
-        return self.readout(mix_relu_dropout(parts, weights, rate, place, nodes))
+        # Linear layers do not look at what they gave again.
+        owned = key is not None and self.maskable and not self.activation
+        return self.readout(mix_relu_dropout(parts, weights, rate, place, nodes, owned=owned))
 
     @torch.no_grad()
     def compute_hidden(
