@@ -57,10 +57,29 @@ def available_gib(groups: Path = Path("/sys/fs/cgroup")) -> float:
     )
 
 
+def used_gib() -> float:
+    """GiB that this process has in memory now."""
+    import psutil
+
+    return psutil.Process().memory_info().rss / _GIB
+
+
 def _left_in_group(limit: Path, used: Path) -> int | None:
     """Bytes that a control group may still take; None if it has no limit."""
     try:
         most, now = limit.read_text().strip(), used.read_text().strip()
     except OSError:
         return None
-    return max(0, int(most) - int(now)) if most.isdigit() and now.isdigit() else None
+    if not most.isdigit() or not now.isdigit():
+        return None
+    return max(0, int(most) - int(now) + _cached(used.with_name("memory.stat")))
+
+
+def _cached(counts: Path) -> int:
+    """Bytes of files that a control group holds for no one, and gives up when asked."""
+    try:
+        lines = counts.read_text().splitlines()
+    except OSError:
+        return 0
+    found = [line.split() for line in lines]
+    return sum(int(value) for name, value in found if name == "inactive_file")

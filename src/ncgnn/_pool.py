@@ -11,6 +11,7 @@ are more than was ever used at one time.
 from __future__ import annotations
 
 import mmap
+import os
 import sys
 from collections import deque
 from threading import Lock
@@ -111,10 +112,17 @@ _pool: Pool | None = None
 
 def start_pool() -> Pool | None:
     """Let this process have a pool from now on; None where the system has no such mappings."""
-    global _pool  # noqa: PLW0603
+    global _pool
     if _pool is None and sys.platform.startswith("linux"):
         _pool = Pool()
+        # A child begins with its own: the lock of its parent may be held for ever.
+        os.register_at_fork(after_in_child=_renew)
     return _pool
+
+
+def _renew() -> None:
+    global _pool
+    _pool = Pool()
 
 
 def empty_bytes(size: int, alignment: int = 64) -> NDArray[np.uint8]:

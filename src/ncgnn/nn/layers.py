@@ -167,8 +167,8 @@ class SharedProducts(NotCopied):
     ordinary one.
 
     A pass that is the ``last`` one with its terms, because nodes are grouped anew after it, takes
-    sums and keeps none. Nothing is kept unless ``active`` is set, because torch's fused optimizers change weights
-    without counting it as a change: who sets it must call
+    sums and keeps none. Nothing is kept unless ``active`` is set, because torch's fused optimizers
+    change weights without counting it as a change: who sets it must call
     :func:`torch.autograd.graph.increment_version` on the weights after each step.
     """
 

@@ -348,7 +348,13 @@ def insert_loops(
 
 @compiled
 def scale_entries(
-    first: int, last: int, crow: Array, col: Array, values: Array, left: Array, right: Array,
+    first: int,
+    last: int,
+    crow: Array,
+    col: Array,
+    values: Array,
+    left: Array,
+    right: Array,
     out: Array,
 ) -> None:
     """Write (left_i · right_j) · v for every entry; an empty diagonal is left out."""

@@ -395,17 +395,22 @@ class ConstantSparse:
         product = factors[0] if len(factors) == 1 else factors[0] * factors[1]
         return ConstantSparse(self.pattern, product * self.values)
 
-    def _scale_entries(
-        self, rows: torch.Tensor | None, cols: torch.Tensor | None
-    ) -> torch.Tensor:
+    def _scale_entries(self, rows: torch.Tensor | None, cols: torch.Tensor | None) -> torch.Tensor:
         """The entries of D_r·A·D_c, in one pass and the same order of factors."""
         nothing, out = self.values[:0], empty((self.nnz,), self.values)
         left = nothing if rows is None else _as_values(rows, "rows", self.shape[0])
         right = nothing if cols is None else _as_values(cols, "cols", self.shape[1])
-        pattern = self.pattern
-        tensors = (pattern.crow, pattern.col, self.values, left.to(nothing), right.to(nothing), out)
-        arrays = [tensor.contiguous().numpy() for tensor in tensors]
-        over_blocks(row_blocks(pattern, NARROW * self.nnz), scale_entries, *arrays)
+        pattern, factors = self.pattern, (left.to(nothing), right.to(nothing))
+        over_blocks(
+            row_blocks(pattern, NARROW * self.nnz),
+            scale_entries,
+            pattern.crow.numpy(),
+            pattern.col.numpy(),
+            self.values.numpy(),
+            factors[0].contiguous().numpy(),
+            factors[1].contiguous().numpy(),
+            out.numpy(),
+        )
         return out
 
     def row_counts(self) -> torch.Tensor:

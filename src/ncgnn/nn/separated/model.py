@@ -217,7 +217,8 @@ class SeparatedGNN(Model):
         """Logits of the given nodes, None = all; the second layer computes no other rows."""
         single = not (torch.is_grad_enabled() or self._products.active)
         # Where all nodes are asked for, they are grouped anew by the answers.
-        self._products.last = nodes is None and self.rule.grouped and len(self.first) > 1
+        regroups = self.rule is not None and self.rule.grouped and len(self.first) > 1
+        self._products.last = nodes is None and regroups
         layout = self._layouts.find(
             inputs, group, nodes, narrow=single, forget=self._products.clear
         )
