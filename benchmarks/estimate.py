@@ -32,15 +32,15 @@ KINDS = (
 )
 #: Graphs: a name or a path, settings, epochs.
 REAL = {
-    "cora": ({}, 12),
-    "pubmed": ({}, 7),
-    "computers": ({}, 6),
+    "cora": ({}, 10),
+    "pubmed": ({}, 5),
+    "computers": ({}, 5),
     "coauthor-physics": ({}, 5),
 }
 #: Generated ones: nodes, degree, features, settings, epochs.
 GENERATED: dict[str, tuple[int, int, int, dict[str, Any], int]] = {
     "30k": (30_000, 60, 300, {"hidden": 256}, 5),
-    "100k": (100_000, 20, 64, {"hidden": 64}, 6),
+    "100k": (100_000, 20, 64, {"hidden": 64}, 5),
     "200k": (200_000, 6, 16, {"hidden": 128}, 5),
     "1M": (1_000_000, 20, 64, {"hidden": 64}, 5),
 }

@@ -318,7 +318,9 @@ class NpzArchive:
             array = _decode(stream, where, info.file_size)
             while stream.read(_REST_AT_ONCE):
                 pass  # only at its end is the checksum compared
-        array.flags.writeable = False  # so that a graph shares it instead of copying it
+        for part in (array.base, array):  # so that a graph shares it instead of copying it
+            if isinstance(part, np.ndarray):
+                part.flags.writeable = False
         return array
 
     def csr(self, prefix: str = "") -> csr_array[Any]:

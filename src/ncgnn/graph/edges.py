@@ -43,7 +43,9 @@ class Edges:
         entries: NDArray[Any] = np.ones(len(self.indices), dtype=bool)
         if self.weights is not None or self.directions is not None:
             entries = np.arange(1, len(self.indices) + 1)
-        parts = (entries, self.indices, self.indptr)
+        # Scipy would make all of them as wide as the widest.
+        starts = self.indptr.astype(index_type(max(size, len(entries))), copy=False)
+        parts = (entries, self.indices, starts)
         turned = csr_array(parts, shape=(size, size)).T.tocsr()
         place = turned.data if turned.data.dtype == bool else turned.data - 1
         return Edges(

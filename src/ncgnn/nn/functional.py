@@ -382,6 +382,8 @@ class _Mixed(torch.autograd.Function):
         ctx: Any, *gradients: torch.Tensor
     ) -> tuple[torch.Tensor | None, ...]:
         (result, weights), parts = ctx.saved_tensors, ctx.parts
+        if parts is None:
+            raise RuntimeError("mix_relu_dropout: with owned parts there is one backward pass.")
         to_parts = parts
         if ctx.owned:
             ctx.parts = None

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ncgnn.errors import InputError
-from ncgnn.graph import as_graph
+from ncgnn.graph import as_graph, index_type
 from ncgnn.sparse import (
     ConstantSparse,
     add_self_loops,
@@ -243,7 +243,9 @@ class GraphInputs:
         from scipy.sparse import csr_array
 
         graph, n = self.graph, self.num_nodes
-        matrix = csr_array((entries, graph.indices, graph.indptr), shape=(n, n))
+        # Scipy would make all of them as wide as the widest.
+        starts = graph.indptr.astype(index_type(max(n, graph.num_entries)), copy=False)
+        matrix = csr_array((entries, graph.indices, starts), shape=(n, n))
         if graph.num_self_loops or not entries.all():
             matrix = matrix.copy()  # the graph's own arrays are not to be written to
             if graph.num_self_loops:
