@@ -212,7 +212,9 @@ def cost_table(graph: Graph, costs: Mapping[str, Cost | None]) -> Table:
         f"What training on {graph.name} will take",
         ("model", "peak GiB", "an epoch", "at most", ""),
         tuple(rows),
-        (f"Estimates, within about a quarter.{available} Patience may end training earlier.",),
+        (
+            f"Estimates, for graphs unlike those measured rough ones.{available} Patience may end it earlier.",
+        ),
         text=(4,),
         compact=True,
     )
