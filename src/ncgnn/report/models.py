@@ -213,7 +213,7 @@ def cost_table(graph: Graph, costs: Mapping[str, Cost | None]) -> Table:
         ("model", "peak GiB", "an epoch", "at most", ""),
         tuple(rows),
         (
-            f"Estimates, for graphs unlike those measured rough ones.{available} Patience may end it earlier.",
+            f"Estimates; rough for graphs unlike those measured.{available} Patience may end it earlier.",
         ),
         text=(4,),
         compact=True,
