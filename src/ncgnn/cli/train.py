@@ -13,6 +13,7 @@ import ncgnn
 from ncgnn._memory import keep_freed_memory
 from ncgnn.cli import options as opt
 from ncgnn.cli.auto import (
+    about_cost,
     changes_since,
     check_events,
     default_model,
@@ -22,6 +23,7 @@ from ncgnn.cli.auto import (
     read_time,
     search_facts,
     search_model,
+    show_costs,
     show_search,
     write_beside,
 )
@@ -75,6 +77,10 @@ def train(
         bool,
         typer.Option("--dry-run", help="Print the configuration as TOML, or JSON; do not train."),
     ] = False,
+    estimate: Annotated[
+        bool,
+        typer.Option("--estimate", help="Print the time and memory it will take; do not train."),
+    ] = False,
     json: opt.Json = False,
 ) -> None:
     """Train a model, or several to compare, once per seed; interrupted runs continue.
@@ -116,6 +122,9 @@ def train(
     configs = [make_any(name, seed=number, **told) for name in names for number in numbers]
     if dry_run:
         _print_configs(list_configs(configs, data_dir), json)
+        return
+    if estimate:
+        show_costs(list_configs(configs, data_dir), load_for(configs, data_dir), json)
         return
     results = _train_all(configs, runs, data_dir, tensorboard)
     made = {result.folder for result in results if result.fresh}
@@ -196,6 +205,8 @@ def _train_all(
             tell, changes = changes_since(graph, config, runs, data_dir)
             for sentence in tell:
                 progress.note(sentence)
+            if is_new and (remark := about_cost(config, graph)) is not None:
+                progress.note(remark)
             if stop():
                 note("interrupted; the same command continues")
                 raise typer.Exit(130)

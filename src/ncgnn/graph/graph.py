@@ -182,7 +182,7 @@ class Graph:
             narrow = None if weights is None else weights.astype(np.float32)
             return cls._check(Edges(starts, sources, narrow, directions), **fields)
         targets = np.repeat(np.arange(count), np.diff(starts))
-        return cls._check(merge_edges(targets, sources, count, *extra), **fields)
+        return cls._check(_lock_edges(merge_edges(targets, sources, count, *extra)), **fields)
 
     @classmethod
     def from_edge_index(
@@ -199,7 +199,8 @@ class Graph:
         count = _count_nodes(edges, num_nodes, fields.get("labels"), fields.get("features"))
         check_nodes(edges, "edge_index", count)
         extra = _take_edge_fields(fields, edges.shape[1])
-        return cls._check(merge_edges(edges[1], edges[0], count, *extra), **fields)
+        merged = _lock_edges(merge_edges(edges[1], edges[0], count, *extra))
+        return cls._check(merged, **fields)
 
     @classmethod
     def _check(
@@ -225,14 +226,15 @@ class Graph:
             raise InputError(f"self_loops must be 'keep' or 'drop'; got '{self_loops}'.")
         num_nodes = len(edges.indptr) - 1
         if self_loops == "drop":
-            edges = edges.without_loops()
+            edges = _lock_edges(edges.without_loops())
         if num_nodes < 1:
             raise InputError("the graph is empty: it has no nodes.")
         names = None if class_names is None else check_class_names(class_names)
         numbers, names = (-1, names) if labels is None else number_classes(labels, names)
         if class_names is None and names is not None and num_classes not in (None, len(names)):
             names = None  # there are classes without a name
-        classes = check_labels(np.full(num_nodes, -1) if labels is None else numbers, num_nodes)
+        numbers = np.full(num_nodes, -1) if labels is None else numbers
+        classes = _lock(check_labels(numbers, num_nodes))
         if require_labels:
             check_some_labeled(classes)
         count = check_class_count(classes, num_classes, names)
@@ -363,7 +365,7 @@ class Graph:
     @cached_property
     def is_directed(self) -> bool:
         """Whether some edge is stored in one direction only."""
-        outgoing = self.reverse()
+        outgoing = Edges(self.indptr, self.indices).reverse()
         return not (
             np.array_equal(self.indptr, outgoing.indptr)
             and np.array_equal(self.indices, outgoing.indices)
@@ -452,23 +454,28 @@ class Graph:
     def fingerprint(self) -> str:
         """SHA-256 of edges, labels, number of classes and features, in the form they are stored."""
         digest = hashlib.sha256(b"ncgnn graph 1\n")
-        parts: list[tuple[str, NDArray[Any]]] = [
-            ("indptr", self.indptr.astype("<i8")),
-            ("indices", self.indices.astype("<i8")),
-            ("labels", self.labels.astype("<i8")),
-            ("num_classes", np.array([self.num_classes], dtype="<i8")),
+        wide, numbers = np.dtype("<i8"), np.array([self.num_classes])
+        whole = {"indptr": self.indptr, "indices": self.indices, "labels": self.labels}
+        whole["num_classes"] = numbers
+        parts: list[tuple[str, NDArray[Any], np.dtype[Any]]] = [
+            (name, array, wide) for name, array in whole.items()
         ]
         features = self.features
         if isinstance(features, np.ndarray):
-            parts.append(("features", features))
+            parts.append(("features", features, features.dtype))
         elif features is not None:
-            parts += [(name, getattr(features, name)) for name in ("indptr", "indices", "data")]
+            for name in ("indptr", "indices", "data"):
+                array = getattr(features, name)
+                parts.append((name, array, array.dtype))
         for name in ("edge_weights", "edge_directions"):
-            if getattr(self, name) is not None:
-                parts.append((name, getattr(self, name)))
-        for name, array in parts:
-            digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-            digest.update(np.ascontiguousarray(array).data)
+            if (array := getattr(self, name)) is not None:
+                parts.append((name, array, array.dtype))
+        for name, array, kind in parts:
+            digest.update(f"{name} {kind.str} {array.shape}\n".encode())
+            flat = array.reshape(-1)  # in parts, so that nothing as large is made
+            for first in range(0, flat.size, _AT_ONCE):
+                part = flat[first : first + _AT_ONCE]
+                digest.update(np.ascontiguousarray(part, dtype=kind).data)
         return digest.hexdigest()
 
     def neighbors(self, node: int) -> NDArray[Any]:
@@ -483,7 +490,7 @@ class Graph:
 
     def reverse(self) -> Graph:
         """The same graph with every edge reversed, so that rows list outgoing edges."""
-        return self._with_edges(self.edges.reverse())
+        return self._with_edges(_lock_edges(self.edges.reverse()))
 
     def keep_edges(self, kept: NDArray[np.bool_]) -> Graph:
         """The same graph with those stored edges only that a mask names."""

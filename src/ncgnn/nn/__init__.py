@@ -1,6 +1,7 @@
 """Models: separated learning, its backbones, and models to compare with."""
 
 from ncgnn.nn.base import (
+    GIB,
     Model,
     ModelOptions,
     Phase,
@@ -14,7 +15,13 @@ from ncgnn.nn.blocks import Block, Degrees, Edges, block_hops, compute_block
 from ncgnn.nn.field import ReceptiveField, nodes_around, receptive_field, subgraph
 from ncgnn.nn.functional import DropoutKey, relu_dropout
 from ncgnn.nn.grouping import Grouper, Grouping, GroupingRule, register_guidance
-from ncgnn.nn.inputs import FeatureScaling, GraphInputs, check_features
+from ncgnn.nn.inputs import (
+    MOST_ENTRIES,
+    SPARSE_COST,
+    FeatureScaling,
+    GraphInputs,
+    check_features,
+)
 from ncgnn.nn.masking import MaskedInputs, masked_row
 from ncgnn.nn.minibatch import BlockMaker, Drawing, check_layered, infer
 from ncgnn.nn.mixture import Gate, Mixture
@@ -31,10 +38,13 @@ from ncgnn.nn.separated.model import NCGCN, NCSAGE, BackboneName, SeparatedGNN, 
 
 __all__ = [
     "GCN",
+    "GIB",
     "MLP",
+    "MOST_ENTRIES",
     "NCGCN",
     "NCSAGE",
     "SEPARATIONS",
+    "SPARSE_COST",
     "BackboneName",
     "Block",
     "BlockMaker",

@@ -27,6 +27,7 @@ from .explanation import explanation_page as explanation_page
 from .explanation import explanation_tables as explanation_tables
 from .explanation import write_explanation as write_explanation
 from .mixing import class_figure as class_figure
+from .models import cost_table as cost_table
 from .models import model_details as model_details
 from .models import model_tables as model_tables
 from .models import option_facts as option_facts

@@ -15,7 +15,7 @@ order: the same input gives the same bits.
 
 from ncgnn.sparse._backend import empty
 from ncgnn.sparse.masked import MaskedSparse, MaskError
-from ncgnn.sparse.matrix import ConstantSparse, SparsePattern
+from ncgnn.sparse.matrix import ConstantSparse, SparsePattern, share
 from ncgnn.sparse.normalize import (
     add_self_loops,
     directed_normalize,
@@ -55,6 +55,7 @@ __all__ = [
     "row_normalize",
     "row_sum",
     "sampled_dot",
+    "share",
     "sparse_product",
     "take_rows",
     "weighted_matmul",

@@ -12,6 +12,7 @@ import torch
 from ncgnn.data import Split, load
 from ncgnn.errors import InputError, UnknownNameError
 from ncgnn.nn import GraphInputs, Grouping, Model, model_name
+from ncgnn.training.estimate import check_memory
 from ncgnn.training.folder import (
     DATASET,
     ENVIRONMENT,
@@ -183,6 +184,7 @@ def new_trainer(
     """
     if split is None:
         split = config.make_split(graph) if start is None else start.split
+    check_memory(config, graph)
     inputs = new_inputs(config, graph)
     model, protocol = first_model(config, inputs, start), config.data.protocol
     if protocol != "transductive":

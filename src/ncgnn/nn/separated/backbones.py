@@ -80,6 +80,10 @@ class Backbone(ABC):
     def second(self, layer: Any, channel: Channel, hidden: torch.Tensor) -> torch.Tensor:
         """The second layer's rows for the channel's targets."""
 
+    def reads_messages(self, layer: Any, channel: Channel) -> bool:
+        """Whether the second layer needs no rows for its gradients but those that it has passed."""
+        return False
+
     @abstractmethod
     def restrict(self, channel: Channel, places: torch.Tensor) -> Any:
         """What the second layer works on where only some of the channel's targets are asked for.
@@ -198,6 +202,11 @@ class LinearBackbone(Backbone):
         for part in passed:
             total = part if total is None else total + part
         return cast("torch.Tensor", total)
+
+    def reads_messages(self, layer: LinearLayer, channel: Channel) -> bool:
+        """Whether every operator comes before its weights."""
+        pairs = zip(channel.second, layer.weights, strict=True)
+        return all(operator and propagates_first(operator, weight) for operator, weight in pairs)
 
     def restrict(self, channel: Channel, places: torch.Tensor) -> Operators:
         """Rows of the operators."""

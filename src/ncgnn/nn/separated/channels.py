@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -36,6 +37,7 @@ from ncgnn.nn.inputs import as_group, as_nodes, select_rows
 from ncgnn.nn.layers import Term
 from ncgnn.sparse import (
     ConstantSparse,
+    MaskedSparse,
     directed_normalize,
     gcn_normalize,
     masked_adjacency,
@@ -128,11 +130,14 @@ class Layouts:
         *,
         narrow: bool = False,
         only: Layer | None = None,
+        forget: Callable[[], None] | None = None,
     ) -> Layout:
         """The layout for a graph, the group of each node and the nodes that are asked for.
 
         With ``narrow``, and few nodes, the first layer has those rows only that the second needs.
         In a block, which serves one layer, the other one may be left out.
+        ``forget`` is called before another layout is made, to free what was computed with the old
+        one.
         """
         backbone, separation, num_groups = self._parts
         # What is kept serves later training too.
@@ -149,6 +154,8 @@ class Layouts:
                 self._inputs, self._layout = inputs, None
             if self._layout is None or not torch.equal(self._layout.group, group):
                 self._layout, self._selected = None, []  # free memory before asking for more
+                if forget is not None:
+                    forget()
                 self._layout = self._arrange(group.clone())
             if nodes is None:
                 return self._layout
@@ -248,15 +255,15 @@ class LinearChannels:
         self, number: int, nodes: torch.Tensor, ordered: torch.Tensor, only: Layer | None = None
     ) -> Channel:
         """The channel of the group that holds the given nodes; ``ordered`` are all, by group."""
-        inputs, everyone, whole = self.inputs, self.inputs.everyone, self.operators.whole
+        inputs, everyone = self.inputs, self.inputs.everyone
         reached = everyone[: inputs.num_rows]
         if self.separation == "renormalized":
             inside = torch.zeros_like(everyone, dtype=torch.bool)
             inside[nodes] = True
-            into = () if only == "second" else self.operators.masked("targets", inside, number)
-            out = () if only == "first" else self.operators.masked("sources", inside, number)
+            into, out = self.operators.masked(inside, number, only)
             first = tuple(self._masked_term(operator) for operator in into)
             return Channel(reached, reached, everyone, first, out)
+        whole = self.operators.whole
         rows = nodes if len(reached) == len(everyone) else nodes[nodes < len(reached)]
         first = () if only == "second" else tuple(self._first_term(one, rows) for one in whole)
         disjoint, second = self.separation in DISJOINT, ()
@@ -350,7 +357,12 @@ class LinearOperators(ABC):
         self.bases: tuple[ConstantSparse, ...] = ()
         if self.has_messages:
             self.bases = inputs.messages(direction, self_loops=self_loops)
-        self.whole = self._of(self.bases)
+
+    @cached_property
+    @torch.inference_mode(False)
+    def whole(self) -> Operators:
+        """Messages along all edges."""
+        return self._of(self.bases)
 
     @classmethod
     def count_terms(cls, self_loops: bool, direction: Direction) -> int:
@@ -376,19 +388,31 @@ class LinearOperators(ABC):
         """The operator of one adjacency, of a kind of messages, of which some may be masked."""
 
     def masked(
-        self, ends: Literal["targets", "sources"], inside: torch.Tensor, number: int
-    ) -> Operators:
-        """norm(M A), or norm(A M): only nodes inside receive, or send, messages.
+        self, inside: torch.Tensor, number: int, only: Layer | None = None
+    ) -> tuple[Operators, Operators]:
+        """norm(M A) and norm(A M): only nodes inside receive, or send, messages.
 
         Degrees are those of the masked matrices.
 
+
         Args:
-            ends: Which ends of edges must be inside.
             inside: Which nodes are.
             number: Of the group that they are.
+            only: Which of the two is needed, for the ``first`` layer or the ``second``.
         """
-        left = tuple(masked_adjacency(base, **{ends: inside}) for base in self.bases)
-        return self._of(left, Masked(ends, inside, number))
+        into: tuple[ConstantSparse, ...] = ()
+        out: tuple[ConstantSparse, ...] = ()
+        if only != "second":
+            into = tuple(masked_adjacency(base, targets=inside) for base in self.bases)
+        if only != "first":
+            out = tuple(masked_adjacency(base, sources=inside) for base in self.bases)
+        for base, one, other in zip(self.bases, into, out, strict=False):
+            if not isinstance(base, MaskedSparse) and base.t() is base:
+                one.pattern.mirror(other.pattern)
+        return (
+            self._of(into, Masked("targets", inside, number)),
+            self._of(out, Masked("sources", inside, number)),
+        )
 
     def within(self, rows: torch.Tensor, nodes: torch.Tensor) -> Operators:
         """Messages to the given rows from the given nodes, which rows are the first ones of.

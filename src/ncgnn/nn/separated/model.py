@@ -218,7 +218,12 @@ class SeparatedGNN(Model):
     ) -> torch.Tensor:
         """Logits of the given nodes, None = all; the second layer computes no other rows."""
         single = not (torch.is_grad_enabled() or self._products.active)
-        layout = self._layouts.find(inputs, group, nodes, narrow=single)
+        # Where all nodes are asked for, they are grouped anew by the answers.
+        regroups = self.rule is not None and self.rule.grouped and len(self.first) > 1
+        self._products.last = nodes is None and regroups
+        layout = self._layouts.find(
+            inputs, group, nodes, narrow=single, forget=self._products.clear
+        )
         channels = layout.channels
         pool: torch.Tensor | None = None
         if layout.pooled:
@@ -279,8 +284,9 @@ class SeparatedGNN(Model):
 
     def _hidden(self, s: int, channel: Channel, key: DropoutKey | None) -> torch.Tensor:
         """H_1 of a channel."""
+        light = self.backbone.reads_messages(self.second[s], channel)
         before = self.backbone.first(self.first[s], channel, self._products, f"first.{s}")
-        return relu_dropout(before, self.dropout[s], at(key, s), channel.sources)
+        return relu_dropout(before, self.dropout[s], at(key, s), channel.sources, light=light)
 
     def _read(
         self,
@@ -291,7 +297,9 @@ class SeparatedGNN(Model):
     ) -> torch.Tensor:
         """Logits of a weighted sum of raw features and what channels passed on."""
         place, rate = at(key, self.num_groups), self.readout_dropout
-        return self.readout(mix_relu_dropout(parts, weights, rate, place, nodes))
+        # Linear layers do not look at what they gave again.
+        owned = key is not None and self.maskable and not self.activation
+        return self.readout(mix_relu_dropout(parts, weights, rate, place, nodes, owned=owned))
 
     @torch.no_grad()
     def compute_hidden(
