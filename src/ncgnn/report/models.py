@@ -212,9 +212,7 @@ def cost_table(graph: Graph, costs: Mapping[str, Cost | None]) -> Table:
         f"What training on {graph.name} will take",
         ("model", "peak GiB", "an epoch", "at most", ""),
         tuple(rows),
-        (
-            f"Estimates; rough for graphs unlike those measured.{available} Patience may end it earlier.",
-        ),
+        (f"Rough for graphs unlike those measured.{available} Patience may end it earlier.",),
         text=(4,),
         compact=True,
     )
