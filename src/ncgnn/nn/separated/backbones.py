@@ -205,6 +205,8 @@ class LinearBackbone(Backbone):
 
     def reads_messages(self, layer: LinearLayer, channel: Channel) -> bool:
         """Whether every operator comes before its weights."""
+        if not channel.second:  # it is in another block
+            return False
         pairs = zip(channel.second, layer.weights, strict=True)
         return all(operator and propagates_first(operator, weight) for operator, weight in pairs)
 
