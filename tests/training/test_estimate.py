@@ -69,9 +69,14 @@ def test_remedies_need_less_and_are_named():
     assert found["hidden = 256"] < estimate(graph, "ncgcn", hidden=512).memory_gib
 
 
-def test_others_may_add_remedies(monkeypatch):
-    monkeypatch.setattr(module, "more_remedies", [lambda config: "batch_size = 1024"])
-    assert "batch_size = 1024" in estimate(generated(1_000), "gcn").remedies
+def test_batches_are_a_remedy_and_are_not_refused_themselves(monkeypatch):
+    graph = generated(1_000)
+    assert "batch_size = 1024" in estimate(graph, "gcn").remedies
+    monkeypatch.setattr(module, "available_gib", lambda: 0.0)
+    monkeypatch.setattr(module, "used_gib", lambda: 0.01)
+    with pytest.raises(InputError, match=r"Set batch_size = 1024, or take a machine with more"):
+        ncgnn.fit(graph, "gcn", hidden=64, epochs=2)
+    assert ncgnn.fit(graph, "gcn", hidden=64, epochs=2, batch_size=256).history
 
 
 def test_the_check_is_no_part_of_the_names_of_runs():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,9 +99,16 @@ def show_costs(configs: Sequence[RunConfig], graph: Graph, json: bool) -> None:
 
 
 def about_cost(config: RunConfig, graph: Graph) -> str | None:
-    """One line on what a run will take, if that is long."""
+    """One line on what a run will take, if that is long and it can begin."""
     if not ncgnn.training.may_be_long(config, graph):
         return None
+    with suppress(InputError):
+        config.make_split(graph)
+        return _long_cost(config, graph)
+    return None
+
+
+def _long_cost(config: RunConfig, graph: Graph) -> str | None:
     cost = ncgnn.training.estimate_run(config, graph)
     if cost is None or (cost.seconds or 0) < ncgnn.training.LONG_SECONDS:
         return None

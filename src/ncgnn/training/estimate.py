@@ -24,7 +24,7 @@ from ncgnn._memory import available_gib, used_gib
 from ncgnn._numba import thread_count
 from ncgnn.errors import InputError
 from ncgnn.graph import as_graph
-from ncgnn.nn import GIB, MOST_ENTRIES, SPARSE_COST, check_features, model_class
+from ncgnn.nn import GIB, MOST_ENTRIES, SPARSE_COST, Model, check_features, model_class
 from ncgnn.sparse import ConstantSparse
 from ncgnn.training.config import make_config
 
@@ -32,19 +32,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ncgnn.graph import Graph, GraphLike
-    from ncgnn.nn import Model
     from ncgnn.training.config import RunConfig
 
 #: Format of the table of coefficients.
 FORMAT = 1
 #: Runs that are expected to take longer are told of before they begin.
 LONG_SECONDS = 60.0
-#: What else needs less memory, with words for it by a function of the configuration.
-more_remedies: list[Callable[[RunConfig], str | None]] = []
+# Estimates may be too high: a run is refused where it needs so much more than there is.
+_DOUBT = 1.25
 
 # Rows whose products with the features are looked at, and how much work is timed.
 _SAMPLED_ROWS = 256
 _TIMED_ENTRIES = 400_000
+# Of fewer, the call takes longer than the work.
+_LEAST_ENTRIES = 4_000
 _TIMED_ROWS = 20_000
 _MOST_ROWS = 1_000_000
 _REPEATS = 3
@@ -60,7 +61,7 @@ class Cost:
         available_gib: What this process has and can still get.
         epoch_seconds: Time of an epoch; None where it was not asked for.
         epochs: Upper limit of the number of epochs; patience may end training earlier.
-        remedies: What would need less memory, and how much, by what to set.
+        remedies: What would need less memory, and how much, None = not known, by what to set.
     """
 
     model: str
@@ -68,7 +69,7 @@ class Cost:
     available_gib: float
     epoch_seconds: float | None
     epochs: int
-    remedies: Mapping[str, float] = field(default_factory=dict[str, float])
+    remedies: Mapping[str, float | None] = field(default_factory=dict[str, "float | None"])
 
     @property
     def seconds(self) -> float | None:
@@ -121,7 +122,10 @@ class Cost:
             )
 
     def _listed(self) -> str:
-        found = [f"{what} ({gib:.1f} GiB)" for what, gib in self.remedies.items()]
+        found = [
+            what if gib is None else f"{what} ({gib:.1f} GiB)"
+            for what, gib in self.remedies.items()
+        ]
         return " or ".join(found)
 
 
@@ -162,7 +166,7 @@ def estimate_run(config: RunConfig, graph: Graph, *, timed: bool = True) -> Cost
         graph: The graph.
         timed: Whether to estimate the time too, for which some work is timed.
     """
-    known = _coefficients().get(kind_of(config))
+    known = _measured(config, graph)
     if known is None or config.training.device != "cpu":
         return None
     sizes = Sizes.of(config, graph)
@@ -171,21 +175,20 @@ def estimate_run(config: RunConfig, graph: Graph, *, timed: bool = True) -> Cost
     if timed:
         speeds = Speeds.measure(graph, sizes.hidden)
         seconds = _weighted(known["time"], sizes.work(speeds))
-    remedies: dict[str, float] = {}
+    remedies: dict[str, float | None] = {}
     for what, other in _alternatives(config):
         needs = estimate_run_memory(other, graph)
         if needs is not None and needs < 0.9 * memory:
             remedies[what] = needs
-    for remedy in more_remedies:
-        if (said := remedy(config)) is not None:
-            remedies[said] = 0.0
+    if model_class(config.model.name).compute_layer is not Model.compute_layer:
+        remedies["batch_size = 1024"] = None
     there = available_gib() + used_gib()
     return Cost(config.model.name, memory, there, seconds, config.training.epochs, remedies)
 
 
 def may_be_long(config: RunConfig, graph: Graph) -> bool:
     """Whether a run could take long on a slow machine; nothing is timed for it."""
-    known = _coefficients().get(kind_of(config))
+    known = _measured(config, graph)
     if known is None or config.training.device != "cpu":
         return False
     work = Sizes.of(config, graph).work(_SLOW)
@@ -194,7 +197,7 @@ def may_be_long(config: RunConfig, graph: Graph) -> bool:
 
 def estimate_run_memory(config: RunConfig, graph: Graph) -> float | None:
     """GiB that a run will take at its peak; None where it is not known."""
-    known = _coefficients().get(kind_of(config))
+    known = _measured(config, graph)
     if known is None:
         return None
     return _weighted(known["memory"], Sizes.of(config, graph).bytes()) / GIB
@@ -209,15 +212,22 @@ def check_memory(config: RunConfig, graph: Graph) -> None:
     if not config.training.memory_check or config.training.device != "cpu":
         return
     needs = estimate_run_memory(config, graph)
-    if needs is None or needs <= available_gib() + used_gib():
+    if needs is None or needs <= _DOUBT * (available_gib() + used_gib()):
         return
     cost = estimate_run(config, graph, timed=False)
     if cost is not None:
         cost.check()
 
 
+def _measured(config: RunConfig, graph: Graph) -> dict[str, Any] | None:
+    """The coefficients of a run; None where there are none, or nothing that could be trained."""
+    return None if graph.features is None else _coefficients().get(kind_of(config))
+
+
 def kind_of(config: RunConfig) -> str:
     """What coefficients are kept by: the model, and how it separates nodes."""
+    if config.training.batch_size is not None:
+        return f"{config.model.name} in batches"  # nothing is known of these
     mode = config.model.options.get("separation")
     return config.model.name if mode is None else f"{config.model.name} {mode}"
 
@@ -432,17 +442,18 @@ class Speeds:
     def measure(cls, graph: Graph, hidden: int) -> Speeds:
         """Time some of each; CPU time where there is one thread only."""
         width = max(8, min(hidden or 64, 128))
-        rows = min(graph.num_nodes, _MOST_ROWS)
+        rows = min(max(graph.num_nodes, _TIMED_ROWS), _MOST_ROWS)
         values = torch.rand(rows, width)
         square = torch.rand(width, width)
         some = values[:_TIMED_ROWS]
         around = _some_rows(graph.indptr, graph.indices, rows)
-        messages = dense = _seconds(lambda: some @ square) / (len(some) * width**2)
-        if around.nnz:
+        dense = _seconds(lambda: some @ square) / (len(some) * width**2)
+        messages = SPARSE_COST * dense
+        if around.nnz > _LEAST_ENTRIES:
             messages = _seconds(lambda: around @ values) / (around.nnz * width)
         by_features = messages
         features: Any = graph.features
-        if not isinstance(features, np.ndarray) and features.nnz:
+        if not isinstance(features, np.ndarray) and features.nnz > _LEAST_ENTRIES:
             part = _some_rows(features.indptr, features.indices, graph.num_features)
             weight = torch.rand(graph.num_features, width)
             by_features = _seconds(lambda: part @ weight) / max(1, part.nnz * width)
