@@ -33,6 +33,7 @@ lint: $(READY)
 benchmarks: $(READY)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/sampling.py
 	$(BIN)/python benchmarks/sparse.py
 	$(BIN)/python benchmarks/dropout.py
 	$(BIN)/python benchmarks/features.py

@@ -10,7 +10,7 @@ import pytest
 import ncgnn
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/extending.md", "docs/explain.md", "docs/trust.md")
+PAGES = ("README.md", "docs/extending.md", "docs/explain.md", "docs/sql.md", "docs/trust.md")
 
 
 def blocks():

@@ -43,6 +43,7 @@ from .metrics import node_kinds as node_kinds
 from .metrics import relative_confusion as relative_confusion
 from .metrics import striking_nodes as striking_nodes
 from .metrics.transforms import AddNeighborhoodConfusion as AddNeighborhoodConfusion
+from .training import estimate as estimate
 from .training import find_suspects as find_suspects
 from .training import fit as fit
 from .training import load_run as load_run

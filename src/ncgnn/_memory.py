@@ -12,16 +12,18 @@ _GROUPS = (
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
 )
 
-# Numbers of glibc's mallopt (malloc.h).
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
+# Numbers of glibc's mallopt (malloc.h), and the largest threshold that it takes.
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
+_LARGE = 32 << 20
 
 
 def keep_freed_memory() -> bool:
     """Let this process keep the memory of freed tensors for the next ones.
 
     By default glibc returns every large block to the system when it is freed, and the next tensor
-    pays for each of its pages again. This concerns the whole process, so that programs decide on it
-    and libraries do not; the command line does.
+    pays for each of its pages again. Blocks of 32 MiB and more are mappings of their own, and those
+    of tensors that this package makes wait in a pool, see :mod:`ncgnn._pool`. This concerns the
+    whole process, so that programs decide on it and libraries do not; the command line does.
 
     Returns:
         Whether the C library took it.
@@ -34,7 +36,10 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):
         return False
-    settings = ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, 2**31 - 1), (_TOP_PAD, 64 << 20))
+    from ncgnn._pool import start_pool
+
+    start_pool()
+    settings = ((_MMAP_THRESHOLD, _LARGE), (_TRIM_THRESHOLD, 2**31 - 1), (_TOP_PAD, 64 << 20))
     return all(bool(mallopt(name, value)) for name, value in settings)
 
 
@@ -52,10 +57,29 @@ def available_gib(groups: Path = Path("/sys/fs/cgroup")) -> float:
     )
 
 
+def used_gib() -> float:
+    """GiB that this process has in memory now."""
+    import psutil
+
+    return psutil.Process().memory_info().rss / _GIB
+
+
 def _left_in_group(limit: Path, used: Path) -> int | None:
     """Bytes that a control group may still take; None if it has no limit."""
     try:
         most, now = limit.read_text().strip(), used.read_text().strip()
     except OSError:
         return None
-    return max(0, int(most) - int(now)) if most.isdigit() and now.isdigit() else None
+    if not most.isdigit() or not now.isdigit():
+        return None
+    return max(0, int(most) - int(now) + _cached(used.with_name("memory.stat")))
+
+
+def _cached(counts: Path) -> int:
+    """Bytes of files that a control group holds for no one, and gives up when asked."""
+    try:
+        lines = counts.read_text().splitlines()
+    except OSError:
+        return 0
+    found = [line.split() for line in lines]
+    return sum(int(value) for name, value in found if name == "inactive_file")

@@ -50,6 +50,12 @@ def use_threads(count: int) -> None:
     torch.set_num_threads(count)
 
 
+def limit_own_threads(count: int) -> None:
+    """Let the parallel loops that this very thread starts use so many threads; torch keeps its."""
+    _start_numba()
+    numba.set_num_threads(count)
+
+
 @cache
 def _start_numba() -> None:
     """Ask numba for its threads once: that sets OpenMP's number, which is torch's, for everyone."""

@@ -44,7 +44,7 @@ def test_a_graph_of_ones_own_is_trained_by_auto(trained):
     assert "Leaderboard" in done.stdout
     assert "logistic, penalty 10" in done.stdout
     assert "raph" in done.stdout  # what it adds
-    assert "5 candidates of 3 models (logistic, mlp, gcn): about " in done.stderr
+    assert "6 candidates of 3 models (logistic, mlp, gcn): about " in done.stderr
     assert "at most 60 min" in done.stderr
     assert "refitted on all 240 labels" in done.stderr
     latest = load_run(runs / "latest")
@@ -93,7 +93,7 @@ def test_known_datasets_and_named_models_are_trained_as_before(place, tmp_path):
         assert done.exit_code == 0, done.output
         assert done.stdout.count("[model]") == 1
     shown = run("train", place, "--dry-run", *FEW, *RATE).stdout
-    assert shown.count("[model]") == shown.count("[training]") == 5
+    assert shown.count("[model]") == shown.count("[training]") == 6
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import pwd
-import shutil
-import signal
-import socket
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 import sqlalchemy.pool  # noqa: F401  # threads that import it together do not get far
@@ -25,6 +19,7 @@ from ncgnn.experiments.tuning.search import run_trial, tune
 from ncgnn.experiments.tuning.space import make_search
 from ncgnn.experiments.tuning.storage import SearchError, quiet
 from ncgnn.experiments.tuning.study import Study
+from postgres_server import serve
 
 QUICK = {"hidden": 16, "epochs": 5}
 #: Takes a trial in a database, says so, and waits to be killed.
@@ -44,34 +39,10 @@ time.sleep(600)
 @pytest.fixture(scope="module")
 def postgres():
     """The address of a database server that runs while the tests do."""
-    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if not programs:
-        pytest.skip("PostgreSQL is not installed")
     if importlib.util.find_spec("psycopg") is None:
         pytest.skip("psycopg, which connects to PostgreSQL, is not installed")
-    binaries, folder = programs[-1].parent, Path("/tmp") / f"ncgnn-pg-{os.getpid()}"
-    folder.mkdir(mode=0o700)
-    as_user = []
-    if os.getuid() == 0:  # a server refuses to run as root
-        user = pwd.getpwnam("postgres")
-        os.chown(folder, user.pw_uid, user.pw_gid)
-        as_user = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    init = [binaries / "initdb", "-D", folder / "data", "-U", "ncgnn", "-A", "trust", "--no-sync"]
-    subprocess.run([*as_user, *init], check=True, capture_output=True, cwd="/")
-    serve = [binaries / "postgres", "-D", folder / "data", "-p", str(port), "-k", folder]
-    server = subprocess.Popen([*as_user, *serve, "-F"], stderr=subprocess.DEVNULL, cwd="/")
-    for _ in range(100):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        time.sleep(0.1)
-    yield f"postgresql+psycopg://ncgnn@127.0.0.1:{port}/postgres"
-    server.send_signal(signal.SIGINT)
-    server.wait(timeout=30)
-    shutil.rmtree(folder)
+    with serve() as port:
+        yield f"postgresql+psycopg://ncgnn@127.0.0.1:{port}/postgres"
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 import random
+import tracemalloc
 
 import brute_force as brute
 import numba
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from metric_strategies import Case, drawn_case
 
+import ncgnn
 from ncgnn import _numba as _compile
 from ncgnn import metrics
 from ncgnn.graph.graph import compact_classes
@@ -164,16 +166,42 @@ def test_largest_byte_of_two_words(seed):
     assert _kernels.byte_max(even, odd) == max(values)
 
 
-@numba.njit
-def _word_tricks(word):
-    return _kernels.popcount(word), _kernels.lowest_bit(word)
+# Where one, two and four registers of labels end, and where counters take over; beyond a tile.
+COMPARED_LENGTHS = [0, 1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 130, 1023, 1024, 1025, 2100]
 
 
-@pytest.mark.parametrize("word", [1, 2, 1 << 63, (1 << 64) - 1, 0xF0F0, 0xDEADBEEF << 20])
-def test_bits_of_words(word):
-    ones, lowest = _word_tricks(np.uint64(word))
-    assert ones == word.bit_count()
-    assert lowest == (word & -word).bit_length() - 1
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("labeling", ["last", "even", "mixed"])
+@pytest.mark.parametrize("num_classes", [17, 40, 70, 254, 255, 256, 3000])
+def test_compared_rows_have_the_bits_of_counted_ones(num_classes, labeling, loops):
+    graph = rows_of_lengths(COMPARED_LENGTHS, num_classes, labeling, loops=loops).graph()
+    around, classes = Neighborhoods(graph), graph.compact_labels
+    for closed, empty in itertools.product((True, False), (math.nan, 0.25)):
+        counts = around.count(classes, num_classes, closed, same=False)
+        expected = _neighborhoods.confusion_of_counts(counts, num_classes, empty)
+        found = around.confusion(classes, num_classes, closed, empty)
+        assert found.tobytes() == expected.tobytes()
+
+
+def test_memory_mapped_edges_are_not_copied(tmp_path):
+    graph = ncgnn.generate(40_000, 800_000, classes=40)
+    for name in ("indptr", "indices"):
+        np.save(tmp_path / f"{name}.npy", getattr(graph, name))
+    mapped = [np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("indptr", "indices")]
+    expected = ncgnn.neighborhood_confusion(graph)  # compiles, too
+    tracemalloc.start()
+    other = ncgnn.Graph.from_csr(*mapped, labels=graph.labels, num_classes=40)
+    _, built = tracemalloc.get_traced_memory()
+    other.__dict__["self_loops"] = graph.self_loops  # found in parts of a fixed size
+    tracemalloc.reset_peak()
+    found = ncgnn.neighborhood_confusion(other)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.tobytes() == expected.tobytes()
+    assert np.shares_memory(other.indices, mapped[1])
+    assert peak < 40 * graph.num_nodes
+    # Rows are checked in parts of a million entries, of which each has a flag and few a number.
+    assert built < 3 * (1 << 20)
 
 
 def ring(num_nodes, steps, num_classes, *, seed=0, unlabeled=0.2, loops=True):

@@ -9,16 +9,9 @@ from hypothesis import strategies as st
 
 from ncgnn.errors import InputError
 from ncgnn.nn import DropoutKey, relu_dropout
-from ncgnn.nn.functional import _mix_bits, dropout, kept_entries
+from ncgnn.nn.functional import dropout, kept_entries
 
 KEY = DropoutKey(seed=1, step=2).at(3)
-
-
-def test_the_mixer_is_that_of_splitmix64():
-    # The first outputs of the reference generator with seed 0.
-    golden = 0x9E3779B97F4A7C15
-    words = [_mix_bits(golden * (k + 1) & (2**64 - 1)) for k in range(3)]
-    assert words == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
 
 
 @given(
@@ -115,3 +108,17 @@ def test_dropout_without_relu_keeps_signs_and_passes_gradients_alike(width):
     assert torch.autograd.gradgradcheck(lambda x: dropout(x, 0.5, KEY, nodes) ** 2, x)
     assert dropout(x, 0.5, None) is x
     assert dropout(x, 0.0, KEY) is x
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_byte_per_entry_gives_the_gradients_of_the_whole_result(dtype):
+    gradient = torch.randn(70, 13, dtype=dtype)
+    found = []
+    for light in (False, True):
+        x = torch.linspace(-1, 1, 70 * 13, dtype=dtype).reshape(70, 13).requires_grad_()
+        result = relu_dropout(x, 0.4, KEY, light=light)
+        kept = result.grad_fn.saved_tensors[0]
+        assert kept.element_size() == (1 if light else dtype.itemsize)
+        found.append((result, torch.autograd.grad(result, x, gradient)[0]))
+    assert torch.equal(found[0][0], found[1][0])
+    assert torch.equal(found[0][1], found[1][1])

@@ -93,3 +93,27 @@ def test_no_rows():
 def test_rates_are_checked():
     with pytest.raises(InputError, match="dropout"):
         mix_relu_dropout([torch.ones(1, 1)], torch.ones(1, 1), 1.0, KEY, torch.arange(1))
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+def test_gradients_in_the_place_of_the_parts_are_the_same_bits(rate):
+    parts, weights = parts_and_weights(3, 130, 13, torch.float32)
+    nodes, gradient = torch.randperm(130), torch.randn(130, 13)
+
+    def gradients(owned):
+        own = [part * 1 for part in parts]  # which nobody else looks at
+        mixed = mix_relu_dropout(own, weights, rate, KEY, nodes, owned=owned)
+        return mixed, torch.autograd.grad(mixed, [weights, *parts], gradient)
+
+    (result, found), (again, expected) = gradients(True), gradients(False)
+    assert torch.equal(result, again)
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def test_owned_parts_have_one_backward_pass():
+    parts, weights = parts_and_weights(2, 10, 4, torch.float32)
+    own = [part * 1 for part in parts]
+    total = mix_relu_dropout(own, weights, 0.4, KEY, torch.arange(10), owned=True).sum()
+    total.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="one backward pass"):
+        total.backward()

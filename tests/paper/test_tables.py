@@ -387,3 +387,11 @@ def test_the_papers_nh_and_nc_stand_below_ours():
     )
     assert OTHER_GRAPHS in shown_table(filtered).notes
     assert OTHER_GRAPHS not in shown_table(pubmed).notes
+
+
+def test_table2_is_inductive():
+    wanted, _ = request_for("table2", datasets=["digits"], models=["mlp", "gcn", "glognn"])
+    cells = target("table2").cells(wanted)
+    assert {config.data.protocol for config in cells} == {"inductive"}
+    assert {c.model.options["delta"] for c in cells if c.model.name == "glognn"} == {1.0}
+    assert "hog" not in target("table2").models

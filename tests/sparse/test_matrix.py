@@ -86,7 +86,7 @@ def test_transposed_products(dtype, width, density, monkeypatch):
     x = torch.randn(90, width, dtype=dtype)
     found = matrix.t_matmul(x)
     torch.testing.assert_close(found, matrix.to_dense().T @ x)
-    made = "transposed" in matrix.__dict__
+    made = "_turned" in matrix.__dict__
     assert made == (width < 128 or density == 0.02)
     for threads in (1, 2, 5, 40):
         monkeypatch.setattr(backend, "thread_count", lambda threads=threads: threads)
@@ -151,10 +151,10 @@ def test_the_transpose_is_made_only_for_a_gradient():
     with torch.no_grad():
         matrix @ x.clone().requires_grad_()
     out = matrix @ x.clone().requires_grad_()
-    assert "transposed" not in vars(matrix)
-    assert "transposed" not in vars(matrix.pattern)
+    assert "_turned" not in vars(matrix)
+    assert "_turned" not in vars(matrix.pattern)
     out.sum().backward()
-    assert "transposed" in vars(matrix)
+    assert "_turned" in vars(matrix)
 
 
 @given(matrix=matrices)
@@ -313,7 +313,7 @@ def test_weighted_edges_equal_scipy(count, edges):
 def test_large_outputs_are_ordinary_aligned_tensors():
     like = torch.zeros(1)
     large = backend.empty((backend.HUGE_BYTES // 4 // 64, 64), like)
-    assert large.data_ptr() % backend.ALIGNMENT == 0
+    assert large.data_ptr() % 64 == 0
     assert large.is_contiguous()
     large.zero_().add_(1)
     assert float(large[-1].sum()) == 64

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from ncgnn._version import __version__
-from ncgnn.cli import data, experiments, runs, suspects, tables, train
+from ncgnn.cli import data, experiments, runs, sql, suspects, tables, train
 
 
 class OneLineGroup(TyperGroup):
@@ -60,6 +60,7 @@ for _command in (
     data.models,
     data.split,
     data.generate,
+    sql.sql,
 ):
     app.command()(_command)
 app.command("import")(tables.import_tables)

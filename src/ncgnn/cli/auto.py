@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 import ncgnn
-from ncgnn.cli.terminal import note, print_tables, show_status
+from ncgnn.cli.terminal import note, print_json, print_tables, show_status
 from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,6 +83,36 @@ def list_configs(
             graph = load_for([config], data_dir)
             found += [one.config for one in ncgnn.training.list_candidates(config, graph)]
     return found
+
+
+def show_costs(configs: Sequence[RunConfig], graph: Graph, json: bool) -> None:
+    """Print what runs will take; seeds that differ in nothing else take the same."""
+    alike = {config.replaced("training", seed=0).sha256: config for config in configs}
+    costs = {
+        config.model.name: ncgnn.training.estimate_run(config, graph) for config in alike.values()
+    }
+    if json:
+        facts = {name: None if cost is None else cost.facts() for name, cost in costs.items()}
+        print_json({"graph": graph.name, "estimates": facts})
+        return
+    print_tables(ncgnn.report.cost_table(graph, costs))
+
+
+def about_cost(config: RunConfig, graph: Graph) -> str | None:
+    """One line on what a run will take, if that is long and it can begin."""
+    if not ncgnn.training.may_be_long(config, graph):
+        return None
+    with suppress(InputError):
+        config.make_split(graph)
+        return _long_cost(config, graph)
+    return None
+
+
+def _long_cost(config: RunConfig, graph: Graph) -> str | None:
+    cost = ncgnn.training.estimate_run(config, graph)
+    if cost is None or (cost.seconds or 0) < ncgnn.training.LONG_SECONDS:
+        return None
+    return cost.sentence()
 
 
 def search_model(

@@ -11,6 +11,7 @@ import typer
 
 import ncgnn
 from ncgnn.cli import options as opt
+from ncgnn.cli import sql
 from ncgnn.cli.terminal import (
     command,
     free_folder,
@@ -33,9 +34,18 @@ if TYPE_CHECKING:
 @command
 def analyze(
     graph: opt.Graph,
+    edges: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="EDGES", help="With --sql, where GRAPH is the table of nodes: that of edges."
+        ),
+    ] = None,
     hops: Annotated[
-        list[str], typer.Option(metavar="LIST", help="Hop counts k of NC and entropy.")
-    ] = ["1,2"],  # noqa: B006
+        list[str] | None,
+        typer.Option(
+            metavar="LIST", help="Hop counts k of NC and entropy. Default: 1,2; with --sql 1."
+        ),
+    ] = None,
     threshold: Annotated[float, typer.Option(help="NC above it counts as high.")] = 0.5,
     out: Annotated[
         Path | None,
@@ -53,19 +63,70 @@ def analyze(
         ),
     ] = False,
     data_dir: opt.DataDir = None,
+    by_sql: Annotated[
+        bool,
+        typer.Option(
+            "--sql",
+            help="Measure NC and NH of two tables, NODES EDGES, where they are: Parquet, CSV or a "
+            "database, by DuckDB, also beyond memory.",
+        ),
+    ] = False,
+    id: sql.Id = None,
+    label: sql.Label = None,
+    source: sql.Source = None,
+    target: sql.Target = None,
+    kind: sql.Kind = None,
+    kinds: sql.Kinds = None,
+    direction: sql.Direction = None,
+    unknown: sql.Unknown = None,
+    unlabeled: sql.Unlabeled = None,
+    classes: sql.Classes = None,
+    database: sql.Database = None,
+    encoding: sql.Encoding = None,
+    memory: sql.Memory = None,
+    temp: sql.Temp = None,
+    threads: sql.Threads = None,
     force: opt.Force = False,
     json: opt.Json = False,
 ) -> None:
     """Measure how confused the nodes of a graph are, and name those that stand out."""
-    counts = read_numbers(hops, "--hops")
+    options = sql.TableOptions(
+        *(id, label, source, target, kind, kinds, direction, unknown, unlabeled, classes),
+        *(database, encoding, memory, temp, threads),
+    )
+    counts = read_numbers(hops or (["1"] if by_sql else ["1,2"]), "--hops")
     out = None if out is None else free_folder(out)
+    if by_sql:
+        if related or data_dir is not None:
+            raise InputError("--related and --data-dir must come without --sql; remove them.")
+        sql.analyze_tables(
+            graph, edges, options, counts, threshold, out, table_format, force=force, json=json
+        )
+        return
+    options.refuse()
+    if edges is not None:
+        raise InputError(f"two tables, {graph} and {edges}, need --sql and --label COLUMN.")
+    _analyze_graph(graph, counts, threshold, out, table_format, related, data_dir, force, json)
+
+
+def _analyze_graph(
+    graph: str,
+    hops: tuple[int, ...],
+    threshold: float,
+    out: Path | None,
+    table_format: opt.TableFormat,
+    related: bool,
+    data_dir: Path | None,
+    force: bool,
+    json: bool,
+) -> None:
     paths: list[Path] = []
     with show_status("reading the graph") as status:
         loaded = ncgnn.load(graph, data_dir)
         if out is not None and not force:
             _check_report(out, loaded.name)
         status.update("measuring (the first time also compiles, once per machine)")
-        analysis = ncgnn.analyze(loaded, hops=counts, threshold=threshold, related=related)
+        analysis = ncgnn.analyze(loaded, hops=hops, threshold=threshold, related=related)
         if out is not None:
             status.update("writing tables and figures")
             paths = ncgnn.report.write_analysis(analysis, out, table_format)

@@ -170,6 +170,36 @@ Metric = Annotated[
         autocompletion=complete_from(lambda: _METRICS),
     ),
 ]
+Protocol = Annotated[
+    str | None,
+    typer.Option(
+        "--protocol",
+        metavar="NAME",
+        help="What training sees: transductive, the whole graph; inductive, training nodes and the "
+        "edges among them; temporal, with validation among earlier nodes, too. Default: "
+        "transductive.",
+        autocompletion=complete_from(lambda: ("transductive", "inductive", "temporal")),
+    ),
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(
+        "--batch-size",
+        min=1,
+        metavar="NODES",
+        help="Train on so many nodes at a time, with some of the edges around them: for graphs "
+        "that are too large to be trained as a whole.",
+    ),
+]
+Fanout = Annotated[
+    str | None,
+    typer.Option(
+        "--fanout",
+        metavar="N,N",
+        help="Neighbors of a node that a batch draws at each hop, like 15,10; all = all of them. "
+        "Default: 10 at every hop.",
+    ),
+]
 Device = Annotated[str | None, typer.Option("--device", help="cpu, cuda or mps. Default: cpu.")]
 Runs = Annotated[
     Path,

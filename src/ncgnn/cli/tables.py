@@ -29,8 +29,10 @@ _TABLE = "CSV, TSV, Parquet or Arrow file; with DuckDB also a SQL query or addre
 _MOST_CLASSES = 12
 
 
-def _column(of: str, text: str, *names: str) -> Any:
-    return typer.Option(*names, metavar="COLUMN", help=f"Column of the {of} {text}")
+def column_of(of: str, text: str, name: str, panel: str | None = None) -> Any:
+    """The option that names a column of the nodes or edges."""
+    help = f"Column of the {of} {text}"
+    return typer.Option(name, metavar="COLUMN", help=help, rich_help_panel=panel)
 
 
 @command
@@ -40,16 +42,16 @@ def import_tables(
         str | None, typer.Argument(metavar="EDGES", help="Table of edges, likewise.")
     ] = None,
     id: Annotated[
-        str | None, _column("nodes", "with their ids. Default: id, or the first one.", "--id")
+        str | None, column_of("nodes", "with their ids. Default: id, or the first one.", "--id")
     ] = None,
     label: Annotated[
-        str | None, _column("nodes", "with the class, empty where it is unknown.", "--label")
+        str | None, column_of("nodes", "with the class, empty where it is unknown.", "--label")
     ] = None,
     split: Annotated[
-        str | None, _column("nodes", "that says train, val or test.", "--split")
+        str | None, column_of("nodes", "that says train, val or test.", "--split")
     ] = None,
     time: Annotated[
-        str | None, _column("nodes", "with a date, to train on earlier ones.", "--time")
+        str | None, column_of("nodes", "with a date, to train on earlier ones.", "--time")
     ] = None,
     column: Annotated[
         list[str] | None,
@@ -60,10 +62,10 @@ def import_tables(
             "list or ignore; may be repeated.",
         ),
     ] = None,
-    source: Annotated[str | None, _column("edges", "that they start from.", "--source")] = None,
-    target: Annotated[str | None, _column("edges", "that they point to.", "--target")] = None,
-    weight: Annotated[str | None, _column("edges", "with a positive number.", "--weight")] = None,
-    kind: Annotated[str | None, _column("edges", "with their kind.", "--kind")] = None,
+    source: Annotated[str | None, column_of("edges", "that they start from.", "--source")] = None,
+    target: Annotated[str | None, column_of("edges", "that they point to.", "--target")] = None,
+    weight: Annotated[str | None, column_of("edges", "with a positive number.", "--weight")] = None,
+    kind: Annotated[str | None, column_of("edges", "with their kind.", "--kind")] = None,
     kinds: Annotated[
         list[str] | None,
         typer.Option(
@@ -111,7 +113,7 @@ def import_tables(
             target=target,
             weight=weight,
             kind=kind,
-            kinds=None if kinds is None else _read_kinds(kinds),
+            kinds=None if kinds is None else read_kinds(kinds),
             direction=direction,
             unknown=unknown,
             schema=schema,
@@ -155,7 +157,8 @@ def _read_pairs(given: list[str] | None, option: str) -> dict[str, str]:
     return pairs
 
 
-def _read_kinds(given: list[str]) -> dict[str, float]:
+def read_kinds(given: list[str]) -> dict[str, float]:
+    """Read ``--kinds``: kinds of edges with their weights."""
     weights: dict[str, float] = {}
     for one in read_list(given, "--kinds") or ():
         name, equals, value = one.rpartition("=")

@@ -254,6 +254,9 @@ _OPTION_OF = {
     ("training", "metric"): "--metric",
     ("data", "fractions"): "--fractions",
     ("training", "start_from"): "--start-from",
+    ("training", "batch_size"): "--batch-size",
+    ("data", "protocol"): "--protocol",
+    ("training", "fanout"): "--fanout",
 }
 
 
@@ -276,7 +279,20 @@ def read_settings(settings: list[str] | None, **given: Any) -> dict[str, Any]:
         chosen["training.start_from"] = start
     if fractions := given.get("fractions"):
         chosen["data.fractions"] = read_fractions(fractions)
+    if protocol := given.get("protocol"):
+        chosen["data.protocol"] = protocol
+    if size := given.get("batch_size"):
+        chosen["training.batch_size"] = size
+    if fanout := given.get("fanout"):
+        chosen["training.fanout"] = read_fanout(fanout)
     return chosen
+
+
+def read_fanout(text: str) -> tuple[int, ...]:
+    """Read ``--fanout``: neighbors per hop."""
+    with suppress(ValueError):
+        return tuple(-1 if part.strip() == "all" else int(part) for part in text.split(","))
+    raise InputError(f"--fanout must be numbers of neighbors, like 15,10 or 10,all; got '{text}'.")
 
 
 def read_fractions(text: str) -> tuple[float, float, float]:

@@ -13,6 +13,7 @@ import ncgnn
 from ncgnn._memory import keep_freed_memory
 from ncgnn.cli import options as opt
 from ncgnn.cli.auto import (
+    about_cost,
     changes_since,
     check_events,
     default_model,
@@ -22,6 +23,7 @@ from ncgnn.cli.auto import (
     read_time,
     search_facts,
     search_model,
+    show_costs,
     show_search,
     write_beside,
 )
@@ -59,8 +61,11 @@ def train(
     seeds: opt.Seeds = None,
     split: opt.Split = None,
     fractions: opt.Fractions = None,
+    protocol: opt.Protocol = None,
     metric: opt.Metric = None,
     device: opt.Device = None,
+    batch_size: opt.BatchSize = None,
+    fanout: opt.Fanout = None,
     start_from: opt.StartFrom = None,
     refit: opt.Refit = False,
     data_dir: opt.DataDir = None,
@@ -71,6 +76,10 @@ def train(
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Print the configuration as TOML, or JSON; do not train."),
+    ] = False,
+    estimate: Annotated[
+        bool,
+        typer.Option("--estimate", help="Print the time and memory it will take; do not train."),
     ] = False,
     json: opt.Json = False,
 ) -> None:
@@ -98,6 +107,9 @@ def train(
         metric=metric,
         fractions=fractions,
         start_from=start_from,
+        protocol=protocol,
+        batch_size=batch_size,
+        fanout=fanout,
     )
     numbers = read_seeds(seeds) or (None,)
     path = read_config(config)
@@ -110,6 +122,9 @@ def train(
     configs = [make_any(name, seed=number, **told) for name in names for number in numbers]
     if dry_run:
         _print_configs(list_configs(configs, data_dir), json)
+        return
+    if estimate:
+        show_costs(list_configs(configs, data_dir), load_for(configs, data_dir), json)
         return
     results = _train_all(configs, runs, data_dir, tensorboard)
     made = {result.folder for result in results if result.fresh}
@@ -190,6 +205,8 @@ def _train_all(
             tell, changes = changes_since(graph, config, runs, data_dir)
             for sentence in tell:
                 progress.note(sentence)
+            if is_new and (remark := about_cost(config, graph)) is not None:
+                progress.note(remark)
             if stop():
                 note("interrupted; the same command continues")
                 raise typer.Exit(130)

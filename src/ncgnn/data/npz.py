@@ -12,14 +12,12 @@ Damaged and hostile files give one clear error before memory is spent on them.
 from __future__ import annotations
 
 import difflib
-import io
 import math
-import os
 import warnings
 import zipfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -61,6 +59,8 @@ MOST_BYTES = 16 << 30
 MOST_RATIO = 2000
 #: Below this size the ratio does not matter.
 HARMLESS_BYTES = 64 << 20
+# Bytes after an array that are read at a time.
+_REST_AT_ONCE = 1 << 20
 
 
 def read_npz(path: Path | str) -> Graph:
@@ -313,10 +313,15 @@ class NpzArchive:
             )
         where = f"{self.path}: '{key}'"
         check_member(self._members[key], where)
-        with reading(where, "array"):
-            # The whole member at once: only then is its checksum compared.
-            content = self._zip.read(self._members[key])
-        return _decode(io.BytesIO(content), where)
+        info = self._members[key]
+        with reading(where, "array"), self._zip.open(info) as stream:
+            array = _decode(stream, where, info.file_size)
+            while stream.read(_REST_AT_ONCE):
+                pass  # only at its end is the checksum compared
+        for part in (array.base, array):  # so that a graph shares it instead of copying it
+            if isinstance(part, np.ndarray):
+                part.flags.writeable = False
+        return array
 
     def csr(self, prefix: str = "") -> csr_array[Any]:
         """The CSR matrix whose four arrays have keys that begin with ``prefix``."""
@@ -329,7 +334,7 @@ class NpzArchive:
 def read_npy(path: Path | str) -> NDArray[Any]:
     """Read one ``.npy`` file without unpickling anything."""
     with reading(path, "numpy array"), Path(path).open("rb") as stream:
-        return _decode(stream, str(path))
+        return _decode(stream, str(path), Path(path).stat().st_size)
 
 
 def check_member(info: zipfile.ZipInfo, where: str) -> None:
@@ -352,10 +357,11 @@ def too_large(where: str, limit: int, found: str) -> InputError:
     )
 
 
-def _decode(stream: BinaryIO, where: str) -> NDArray[Any]:
+def _decode(stream: IO[bytes], where: str, size: int) -> NDArray[Any]:
+    """An array from a file of so many bytes, read straight into the memory that it stays in."""
     with reading(where, "numpy array"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        _check_declared_size(stream)
+        _check_declared_size(stream, size)
         try:
             array = npy.read_array(stream, allow_pickle=False)
         except ValueError as error:
@@ -368,15 +374,14 @@ def _decode(stream: BinaryIO, where: str) -> NDArray[Any]:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def _check_declared_size(stream: BinaryIO) -> None:
+def _check_declared_size(stream: IO[bytes], size: int) -> None:
     """Numpy makes room for what the header declares before it looks for the values."""
     readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
     version = npy.read_magic(stream)
     if version not in readers:
         raise ValueError(f"format version {version} is not for plain arrays")
     shape, _, kind = readers[version](stream)
-    start = stream.tell()
-    held = stream.seek(0, os.SEEK_END) - start
+    held = size - stream.tell()
     stream.seek(0)
     # Items without any bytes are not free either: they may be listed one by one.
     declared = math.prod(shape) * max(kind.itemsize, 1)

@@ -30,6 +30,7 @@ from ncgnn.training import (
     Spread,
     code_versions,
     config_sha256,
+    family_of,
     finished_run,
     naming_options,
     revision,
@@ -395,7 +396,7 @@ def results_table(records: Iterable[Record], against: str | None = None) -> list
     families: dict[tuple[str, str, str], list[list[Record]]] = defaultdict(list)
     for group in groups.values():
         data, model = group[0].config["data"], group[0].config["model"]
-        families[data["dataset"], data["split"], model["name"]].append(group)
+        families[data["dataset"], family_of(data), model["name"]].append(group)
     rows = [
         Row(
             *place,

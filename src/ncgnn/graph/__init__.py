@@ -20,7 +20,7 @@ from ncgnn.graph.checks import (
     to_numpy,
     whole_number,
 )
-from ncgnn.graph.edges import BACKWARD, FORWARD, Edges, merge_edges
+from ncgnn.graph.edges import BACKWARD, FORWARD, Edges, index_type, merge_edges
 from ncgnn.graph.graph import Graph, GraphFields, GraphLike, as_graph, compact_classes
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "check_shipped_splits",
     "check_some_labeled",
     "compact_classes",
+    "index_type",
     "is_missing",
     "is_whole",
     "merge_edges",

@@ -40,12 +40,17 @@ class Edges:
         from scipy.sparse import csr_array
 
         size = len(self.indptr) - 1
-        parts = (np.arange(1, len(self.indices) + 1), self.indices, self.indptr)
+        entries: NDArray[Any] = np.ones(len(self.indices), dtype=bool)
+        if self.weights is not None or self.directions is not None:
+            entries = np.arange(1, len(self.indices) + 1)
+        # Scipy would make all of them as wide as the widest.
+        starts = self.indptr.astype(index_type(max(size, len(entries))), copy=False)
+        parts = (entries, self.indices, starts)
         turned = csr_array(parts, shape=(size, size)).T.tocsr()
-        place = turned.data - 1
+        place = turned.data if turned.data.dtype == bool else turned.data - 1
         return Edges(
             turned.indptr.astype(np.int64),
-            turned.indices.astype(self.indices.dtype),
+            turned.indices.astype(self.indices.dtype, copy=False),
             None if self.weights is None else self.weights[place],
             None if self.directions is None else _turn(self.directions[place]),
             self.merged,

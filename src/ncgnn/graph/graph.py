@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 
 # Comparing texts is slow: of more candidates, only these are compared with a misspelt id.
 _MOST_LIKE = 5_000
+# Numbers that are hashed or compared at a time.
+_AT_ONCE = 1 << 20
 #: A ``Graph``, a PyG ``Data``, a NetworkX graph, a scipy sparse matrix, or an edge index [2, E].
 GraphLike: TypeAlias = "Graph | Any"
 
@@ -180,7 +182,7 @@ class Graph:
             narrow = None if weights is None else weights.astype(np.float32)
             return cls._check(Edges(starts, sources, narrow, directions), **fields)
         targets = np.repeat(np.arange(count), np.diff(starts))
-        return cls._check(merge_edges(targets, sources, count, *extra), **fields)
+        return cls._check(_lock_edges(merge_edges(targets, sources, count, *extra)), **fields)
 
     @classmethod
     def from_edge_index(
@@ -197,7 +199,8 @@ class Graph:
         count = _count_nodes(edges, num_nodes, fields.get("labels"), fields.get("features"))
         check_nodes(edges, "edge_index", count)
         extra = _take_edge_fields(fields, edges.shape[1])
-        return cls._check(merge_edges(edges[1], edges[0], count, *extra), **fields)
+        merged = _lock_edges(merge_edges(edges[1], edges[0], count, *extra))
+        return cls._check(merged, **fields)
 
     @classmethod
     def _check(
@@ -223,14 +226,15 @@ class Graph:
             raise InputError(f"self_loops must be 'keep' or 'drop'; got '{self_loops}'.")
         num_nodes = len(edges.indptr) - 1
         if self_loops == "drop":
-            edges = edges.without_loops()
+            edges = _lock_edges(edges.without_loops())
         if num_nodes < 1:
             raise InputError("the graph is empty: it has no nodes.")
         names = None if class_names is None else check_class_names(class_names)
         numbers, names = (-1, names) if labels is None else number_classes(labels, names)
         if class_names is None and names is not None and num_classes not in (None, len(names)):
             names = None  # there are classes without a name
-        classes = check_labels(np.full(num_nodes, -1) if labels is None else numbers, num_nodes)
+        numbers = np.full(num_nodes, -1) if labels is None else numbers
+        classes = _lock(check_labels(numbers, num_nodes))
         if require_labels:
             check_some_labeled(classes)
         count = check_class_count(classes, num_classes, names)
@@ -344,7 +348,12 @@ class Graph:
     def self_loops(self) -> NDArray[np.bool_]:
         """Per node, whether it has an edge to itself."""
         looped = np.zeros(self.num_nodes, dtype=bool)
-        looped[self.indices[self.indices == self.targets]] = True
+        rows = max(1, self.num_nodes * _AT_ONCE // max(1, self.num_entries))
+        for first in range(0, self.num_nodes, rows):  # so that nothing as large is made
+            starts = self.indptr[first : first + rows + 1]
+            sources = self.indices[starts[0] : starts[-1]]
+            targets = np.repeat(np.arange(first, first + len(starts) - 1), np.diff(starts))
+            looped[sources[sources == targets]] = True
         looped.flags.writeable = False
         return looped
 
@@ -356,7 +365,7 @@ class Graph:
     @cached_property
     def is_directed(self) -> bool:
         """Whether some edge is stored in one direction only."""
-        outgoing = self.reverse()
+        outgoing = Edges(self.indptr, self.indices).reverse()
         return not (
             np.array_equal(self.indptr, outgoing.indptr)
             and np.array_equal(self.indices, outgoing.indices)
@@ -445,23 +454,28 @@ class Graph:
     def fingerprint(self) -> str:
         """SHA-256 of edges, labels, number of classes and features, in the form they are stored."""
         digest = hashlib.sha256(b"ncgnn graph 1\n")
-        parts: list[tuple[str, NDArray[Any]]] = [
-            ("indptr", self.indptr.astype("<i8")),
-            ("indices", self.indices.astype("<i8")),
-            ("labels", self.labels.astype("<i8")),
-            ("num_classes", np.array([self.num_classes], dtype="<i8")),
+        wide, numbers = np.dtype("<i8"), np.array([self.num_classes])
+        whole = {"indptr": self.indptr, "indices": self.indices, "labels": self.labels}
+        whole["num_classes"] = numbers
+        parts: list[tuple[str, NDArray[Any], np.dtype[Any]]] = [
+            (name, array, wide) for name, array in whole.items()
         ]
         features = self.features
         if isinstance(features, np.ndarray):
-            parts.append(("features", features))
+            parts.append(("features", features, features.dtype))
         elif features is not None:
-            parts += [(name, getattr(features, name)) for name in ("indptr", "indices", "data")]
+            for name in ("indptr", "indices", "data"):
+                array = getattr(features, name)
+                parts.append((name, array, array.dtype))
         for name in ("edge_weights", "edge_directions"):
-            if getattr(self, name) is not None:
-                parts.append((name, getattr(self, name)))
-        for name, array in parts:
-            digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-            digest.update(np.ascontiguousarray(array).data)
+            if (array := getattr(self, name)) is not None:
+                parts.append((name, array, array.dtype))
+        for name, array, kind in parts:
+            digest.update(f"{name} {kind.str} {array.shape}\n".encode())
+            flat = array.reshape(-1)  # in parts, so that nothing as large is made
+            for first in range(0, flat.size, _AT_ONCE):
+                part = flat[first : first + _AT_ONCE]
+                digest.update(np.ascontiguousarray(part, dtype=kind).data)
         return digest.hexdigest()
 
     def neighbors(self, node: int) -> NDArray[Any]:
@@ -476,7 +490,7 @@ class Graph:
 
     def reverse(self) -> Graph:
         """The same graph with every edge reversed, so that rows list outgoing edges."""
-        return self._with_edges(self.edges.reverse())
+        return self._with_edges(_lock_edges(self.edges.reverse()))
 
     def keep_edges(self, kept: NDArray[np.bool_]) -> Graph:
         """The same graph with those stored edges only that a mask names."""
@@ -716,12 +730,13 @@ def compact_classes(labels: NDArray[np.int64], num_classes: int) -> NDArray[Any]
 
 
 def _rows_rise(starts: NDArray[np.int64], sources: NDArray[Any]) -> bool:
-    """Whether every row is strictly increasing already."""
-    rises = sources[1:] > sources[:-1]
-    boundaries = starts[1:-1]
-    inside = boundaries[(boundaries > 0) & (boundaries < len(sources))] - 1
-    rises[inside] = True
-    return bool(rises.all())
+    """Whether every row is strictly increasing already: where entries fall, a row must begin."""
+    for first in range(0, len(sources) - 1, _AT_ONCE):  # so that nothing as large is made
+        part = sources[first : first + _AT_ONCE + 1]
+        falls = np.flatnonzero(part[1:] <= part[:-1]) + (first + 1)
+        if not np.array_equal(starts[np.searchsorted(starts, falls)], falls):
+            return False
+    return True
 
 
 def _take_edge_fields(

@@ -4,6 +4,7 @@ Per-node vectors come first and means second: every per-node function returns on
 NaN where it is undefined, and :func:`mean` averages the rest.
 """
 
+from ncgnn.metrics import sql
 from ncgnn.metrics.alternatives import (
     aggregation_similarity,
     density_aware_homophily,
@@ -96,6 +97,7 @@ __all__ = [
     "node_homophily",
     "node_kinds",
     "relative_confusion",
+    "sql",
     "striking_nodes",
     "top_share",
     "two_hop_similarity",

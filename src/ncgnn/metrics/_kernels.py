@@ -5,24 +5,21 @@ Loops that count labels fill, per node, the number of labeled nodes in its neigh
 the count of the commonest label (``top``) and the count of the node's own label (``same``, zero for
 an unlabeled node). A class equal to ``num_classes`` means "unlabeled" and is never counted.
 
-Up to sixteen classes are counted in one machine word, with four bits for each.
+Up to sixteen classes are counted in one machine word, with four bits for each. For NC among more
+classes, all pairs of a row's labels are compared in vector registers.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
+from ncgnn._intrinsics import compare_16, compare_32, compare_64
 from ncgnn._numba import compiled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
 #: How many classes one word of packed counters holds, and how far each counter can count.
@@ -38,26 +35,6 @@ _LOW_BITS = np.uint64(0x1111111111111111)
 _U0, _U2, _U3 = np.uint64(0), np.uint64(2), np.uint64(3)
 _U1, _U4, _U7, _U8 = np.uint64(1), np.uint64(4), np.uint64(7), np.uint64(8)
 _U16, _U32, _U56, _U255 = np.uint64(16), np.uint64(32), np.uint64(56), np.uint64(255)
-
-
-def _population_count(_typing: Any, _word: Any) -> Any:
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), generate
-
-
-def _trailing_zeros(_typing: Any, _word: Any) -> Any:
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-    return types.uint64(types.uint64), generate
-
-
-#: Number of ones in a 64-bit word.
-popcount = cast("Callable[[Any], Any]", intrinsic(_population_count))
-#: Position of the lowest one in a 64-bit word.
-lowest_bit = cast("Callable[[Any], Any]", intrinsic(_trailing_zeros))
 
 
 @cache
@@ -135,8 +112,7 @@ def _max_of_bytes(left: Any, right: Any) -> Any:
 _TILE = 1024
 # Unsigned, because positions that could be negative cost a test each.
 _ROW_LIMIT = np.uint64(BYTE_LIMIT - 1)  # room for the node itself
-_PIECE = np.uint64(PACKED_LIMIT)
-_ONE = np.uint64(1)
+_PIECE, _WHOLE_TILE, _ONE = np.uint64(PACKED_LIMIT), np.uint64(_TILE), np.uint64(1)
 #: Side of the table of NC values for small neighborhoods.
 TABLE_SIDE = 64
 _TABLE_SIDE = np.uint64(TABLE_SIDE)
@@ -263,6 +239,83 @@ def confusion_packed(
                 values[i] = _one_confusion(pair[0], pair[1], table, scale)
             first = last
         row = stop_row
+
+
+@compiled
+def confusion_compared(
+    first_row: int,
+    end_row: int,
+    indptr: NDArray[np.int64],
+    indices: NDArray[Any],
+    loops: NDArray[np.bool_] | None,
+    classes: NDArray[Any],
+    num_classes: int,
+    closed: bool,
+    table: NDArray[np.float64],
+    scale: float,
+    values: NDArray[np.float64],
+) -> None:
+    """Neighborhood Confusion at once, for any number of classes; see :func:`confusion_packed`.
+
+    Labels of a row are compared each with each, without counters or branches; those of rows with
+    more than 64 are counted.
+    """
+    fetched = np.zeros(_TILE + 64, classes.dtype)
+    counts = np.zeros((4, num_classes + 1), np.int32)
+    none = classes.dtype.type(num_classes)
+    row = first_row
+    while row < end_row:
+        start = indptr[row]
+        stop_row = _end_of_tile(indptr, row, end_row)
+        tile = indices[start : min(indptr[stop_row], start + _TILE)]
+        for k in range(len(tile)):
+            fetched[k] = classes[np.uint64(tile[k])]
+        first = np.uint64(0)
+        for i in range(row, stop_row):
+            own = classes[i]
+            more = np.int64(1 if closed else 0)
+            if loops is not None and loops[i]:
+                more -= 1
+            last = np.uint64(indptr[i + 1] - start)
+            degree = np.int64(last - first)
+            if degree <= 16:
+                found = compare_16(fetched, first, degree, own, more, none)
+            elif degree <= 32:
+                found = compare_32(fetched, first, degree, own, more, none)
+            elif degree <= 64:
+                found = compare_64(fetched, first, degree, own, more, none)
+            else:
+                labels = fetched[first : min(last, _WHOLE_TILE)]
+                rest = indices[start + _TILE : max(start + _TILE, indptr[i + 1])]
+                size, top = _count_long_row(labels, rest, classes, own, more, counts)
+                values[i] = _one_confusion(size, top, table, scale)
+                first = last
+                continue
+            size, top = found >> 8, found & 255
+            if own != none:
+                size += more
+                top = max(top, more)
+            values[i] = _one_confusion(size, top, table, scale)
+            first = last
+        row = stop_row
+
+
+@compiled
+def _count_long_row(labels: Any, rest: Any, classes: Any, own: Any, more: Any, counts: Any) -> Any:
+    """Size and highest count of a row: labels, those of more nodes, and ``more`` times its own."""
+    # Four counters per class take turns, so that none waits for its last increment to be stored.
+    for k in range(len(labels)):
+        counts[k & 3, labels[k]] += 1
+    for k in range(len(rest)):
+        counts[k & 3, classes[np.uint64(rest[k])]] += 1
+    counts[0, own] += more
+    size, top, num_classes = 0, 0, counts.shape[1] - 1
+    for c in range(num_classes):
+        count = counts[0, c] + counts[1, c] + counts[2, c] + counts[3, c]
+        size += count
+        top = max(top, count)
+    counts[:] = 0
+    return size, top
 
 
 @compiled

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from ncgnn.graph import GraphLike
     from ncgnn.metrics.neighborhoods import Neighborhood
 
-# NC within this distance of the threshold counts as equal to it, so that rounding in the logarithm
-# never decides on which side a node with exactly the threshold's confusion falls.
-_TIE = 1e-9
+#: NC within this distance of the threshold counts as equal to it, so that rounding in the logarithm
+#: never decides on which side a node with exactly the threshold's confusion falls.
+TIE = 1e-9
 # Pairs of node and neighbor that are counted at once on other devices; bounds the memory.
 _PAIRS_AT_ONCE = 1 << 24
 
@@ -149,7 +149,7 @@ def confusion_masks(confusion: Any, threshold: float) -> tuple[Any, Any]:
     """
     check_threshold(threshold)
     values = confusion if hasattr(confusion, "detach") else to_numpy(confusion)
-    high = values > threshold + _TIE
+    high = values > threshold + TIE
     return ~high, high
 
 

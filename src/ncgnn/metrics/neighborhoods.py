@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from ncgnn._intrinsics import lowest_bit, popcount
 from ncgnn._numba import balanced_blocks, compiled, even_blocks, over_blocks
 from ncgnn.errors import InputError
 from ncgnn.graph import (
@@ -28,14 +29,13 @@ from ncgnn.metrics._kernels import (
     PACKED_CLASSES,
     TABLE_SIDE,
     adjust_own,
+    confusion_compared,
     confusion_of,
     confusion_packed,
     count_packed,
     count_rows,
     finish_node,
-    lowest_bit,
     packed_units,
-    popcount,
     write_extras,
 )
 
@@ -251,10 +251,18 @@ class Neighborhoods:
         empty: float = float("nan"),
     ) -> NDArray[np.float64]:
         """Neighborhood Confusion of every node; arguments as in :meth:`count`."""
-        if not self.stored or num_classes > PACKED_CLASSES:
+        if not self.stored:
             counts = self.count(classes, num_classes, closed, same=False)
             return confusion_of_counts(counts, num_classes, empty)
         values = np.empty(len(classes))
+        if num_classes > PACKED_CLASSES:
+            over_blocks(
+                self._blocks,
+                confusion_compared,
+                *(self._indptr, self._indices, self._loops),
+                *(classes, num_classes, closed, *_confusion_table(num_classes, empty), values),
+            )
+            return values
         over_blocks(
             self._blocks,
             confusion_packed,

@@ -1,6 +1,7 @@
 """Models: separated learning, its backbones, and models to compare with."""
 
 from ncgnn.nn.base import (
+    GIB,
     Model,
     ModelOptions,
     Phase,
@@ -10,11 +11,19 @@ from ncgnn.nn.base import (
     parse_options,
 )
 from ncgnn.nn.baselines.classic import GCN, MLP, GraphSAGE
-from ncgnn.nn.field import ReceptiveField, nodes_around, receptive_field
+from ncgnn.nn.blocks import Block, Degrees, Edges, block_hops, compute_block
+from ncgnn.nn.field import ReceptiveField, nodes_around, receptive_field, subgraph
 from ncgnn.nn.functional import DropoutKey, relu_dropout
 from ncgnn.nn.grouping import Grouper, Grouping, GroupingRule, register_guidance
-from ncgnn.nn.inputs import FeatureScaling, GraphInputs, check_features
+from ncgnn.nn.inputs import (
+    MOST_ENTRIES,
+    SPARSE_COST,
+    FeatureScaling,
+    GraphInputs,
+    check_features,
+)
 from ncgnn.nn.masking import MaskedInputs, masked_row
+from ncgnn.nn.minibatch import BlockMaker, Drawing, check_layered, infer
 from ncgnn.nn.mixture import Gate, Mixture
 from ncgnn.nn.registry import (
     model_class,
@@ -29,12 +38,20 @@ from ncgnn.nn.separated.model import NCGCN, NCSAGE, BackboneName, SeparatedGNN, 
 
 __all__ = [
     "GCN",
+    "GIB",
     "MLP",
+    "MOST_ENTRIES",
     "NCGCN",
     "NCSAGE",
     "SEPARATIONS",
+    "SPARSE_COST",
     "BackboneName",
+    "Block",
+    "BlockMaker",
+    "Degrees",
+    "Drawing",
     "DropoutKey",
+    "Edges",
     "FeatureScaling",
     "Gate",
     "GraphInputs",
@@ -52,10 +69,14 @@ __all__ = [
     "SeparatedGNN",
     "SeparatedOptions",
     "Separation",
+    "block_hops",
     "check_features",
+    "check_layered",
+    "compute_block",
     "counting_phases",
     "describe_error",
     "describe_unknown_option",
+    "infer",
     "masked_row",
     "model_class",
     "model_name",
@@ -67,4 +88,5 @@ __all__ = [
     "register_guidance",
     "register_model",
     "relu_dropout",
+    "subgraph",
 ]

@@ -193,6 +193,11 @@ class Model(nn.Module):
             cannot answer for others; empty where it can.
         untied_by: Options with which it could.
         direction: The option of this name; None where the model has none.
+        depth: How many layers :meth:`compute_layer` has; None where the model cannot be computed
+            layer by layer, for a part of the nodes at a time.
+        layer_hops: How many hops of edges each of them passes messages along, 1 or 0.
+        extra_hops: How much farther it looks, for what its layers normalize by on their own.
+        counts_groups: Whether normalization counts the neighbors in each group.
         maskable: Whether all its messages pass along the matrices of ``GraphInputs.messages``,
             ``gcn_operators`` and ``mean_operators``, so that a mask of edges reaches them.
     """
@@ -211,6 +216,10 @@ class Model(nn.Module):
     tied_to: str = ""
     untied_by: ClassVar[str] = ""
     direction: Direction | None = None
+    depth: int | None = None
+    layer_hops: int = 1
+    extra_hops: int = 0
+    counts_groups: bool = False
     maskable: bool = False
 
     def __init_subclass__(cls, **arguments: Any) -> None:
@@ -294,6 +303,26 @@ class Model(nn.Module):
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node [n, classes]; nothing is dropped where ``key`` is None."""
         raise NotImplementedError(f"{type(self).__name__} must define logits(inputs, key)")
+
+    def compute_layer(
+        self,
+        number: int,
+        inputs: GraphInputs,
+        h: torch.Tensor | None,
+        group: torch.Tensor | None,
+        key: DropoutKey | None,
+    ) -> torch.Tensor:
+        """The rows of a layer for the first ``inputs.num_rows`` nodes; those of the last, logits.
+
+        Args:
+            number: Of the layer, from 0.
+            inputs: A graph, or a :class:`ncgnn.nn.Block` of one.
+            h: What the layer before gave for all nodes of ``inputs``; None for the first one, which
+                reads their features.
+            group: Group of every node.
+            key: Seed and step of dropout; None: nothing is dropped.
+        """
+        raise InputError(f"{self.title} cannot be computed layer by layer.")
 
     def compute_hidden(
         self, inputs: GraphInputs, group: torch.Tensor | None = None

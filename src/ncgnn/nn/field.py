@@ -87,20 +87,44 @@ def nodes_around(
     return ReceptiveField(part, found, np.searchsorted(found, nodes))
 
 
+def subgraph(graph: Graph, nodes: NDArray[Any]) -> Graph:
+    """The given nodes with their labels, in ascending order, and the edges among them."""
+    nodes = np.unique(np.asarray(nodes, dtype=np.int64))
+    inside = np.zeros(graph.num_nodes, dtype=bool)
+    inside[nodes] = True
+    part = _part(graph, nodes, inside, both_ends=True, only_inner=True)
+    ids = graph.node_ids
+    return replace(
+        part,
+        labels=_lock(graph.labels[nodes]),
+        node_ids=None if ids is None else _lock(ids[nodes]),
+    )
+
+
 def _whole(graph: Graph, nodes: NDArray[Any]) -> ReceptiveField:
     everyone = np.arange(graph.num_nodes)
     return ReceptiveField(graph, everyone, np.asarray(nodes, dtype=np.int64))
 
 
 def _part(
-    graph: Graph, nodes: NDArray[np.int64], inner: NDArray[np.bool_], *, both_ends: bool
+    graph: Graph,
+    nodes: NDArray[np.int64],
+    inner: NDArray[np.bool_],
+    *,
+    both_ends: bool,
+    only_inner: bool = False,
 ) -> Graph:
-    """The given nodes with the edges into inner nodes and, with ``both_ends``, out of them."""
+    """The given nodes with the edges into inner nodes and, with ``both_ends``, out of them.
+
+    With ``only_inner``, both ends of an edge must be inner nodes.
+    """
     rows = nodes if both_ends else nodes[inner[nodes]]
     entries, counts = _entries_of(graph.indptr, rows)
     sources = graph.indices[entries]
     if both_ends:
-        kept = inner[sources] | np.repeat(inner[rows], counts)
+        kept = inner[sources]
+        if not only_inner:
+            kept = kept | np.repeat(inner[rows], counts)
         ends = np.concatenate([[0], np.cumsum(counts)])
         counts = np.diff(np.concatenate([[0], np.cumsum(kept)])[ends])
         entries, sources = entries[kept], sources[kept]

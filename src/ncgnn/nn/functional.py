@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import leaky_relu
 
 from ncgnn._numba import compiled, even_blocks, over_blocks
+from ncgnn._random import GOLDEN, MIX_1, MIX_2, key_of, random_word
 from ncgnn.errors import InputError
 from ncgnn.sparse import edge_softmax, empty, gather_columns, gather_rows, weighted_matmul
 
@@ -72,8 +73,6 @@ class _SumOfProducts(torch.autograd.Function):
         return tuple(back)
 
 
-_GOLDEN, _MIX_1, _MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-_MASK = (1 << 64) - 1
 # Each 64-bit random word decides on four columns, so a rate is rounded to 1/65536.
 _LANES, _LANE_BITS = 4, 16
 
@@ -97,9 +96,7 @@ class DropoutKey:
 
     def at(self, place: int) -> int:
         """The 64-bit key of one place in the model."""
-        key = _mix_bits((self.seed * _GOLDEN) & _MASK)
-        key = _mix_bits((key ^ self.step) + _GOLDEN & _MASK)
-        return _mix_bits((key ^ place) + _GOLDEN & _MASK)
+        return key_of(self.seed, self.step, place)
 
 
 def at(key: DropoutKey | None, place: int) -> int | None:
@@ -107,15 +104,13 @@ def at(key: DropoutKey | None, place: int) -> int | None:
     return None if key is None else key.at(place)
 
 
-def _mix_bits(word: int) -> int:
-    """The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
-    word = ((word ^ (word >> 30)) * _MIX_1) & _MASK
-    word = ((word ^ (word >> 27)) * _MIX_2) & _MASK
-    return word ^ (word >> 31)
-
-
 def relu_dropout(
-    x: torch.Tensor, rate: float, key: int | None, nodes: torch.Tensor | None = None
+    x: torch.Tensor,
+    rate: float,
+    key: int | None,
+    nodes: torch.Tensor | None = None,
+    *,
+    light: bool = False,
 ) -> torch.Tensor:
     """dropout(ReLU(x)): kept entries are divided by the probability of being kept.
 
@@ -124,6 +119,8 @@ def relu_dropout(
         rate: Probability that an entry becomes zero, in [0, 1).
         key: From :meth:`DropoutKey.at`; None outside training, then only ReLU is applied.
         nodes: The node that each row belongs to; by default rows are nodes.
+        light: Whether to keep one byte per entry for the backward pass, in place of the result.
+            That is less where nobody else keeps the result, and more otherwise.
     """
     check_rate(rate)
     if key is None or rate == 0:
@@ -132,7 +129,7 @@ def relu_dropout(
         return torch.clamp_min(x, 0, out=empty(tuple(x.shape), x))
     if nodes is None:
         nodes = torch.arange(len(x), device=x.device)
-    return cast("torch.Tensor", _ReluDropout.apply(x, rate, key, nodes))
+    return cast("torch.Tensor", _ReluDropout.apply(x, rate, key, nodes, light))
 
 
 def dropout(
@@ -173,14 +170,14 @@ class _Dropout(torch.autograd.Function):
 class _ReluDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> torch.Tensor:
-        x, rate, key, nodes = arguments
+        x, rate, key, nodes, light = arguments
         least, scale = least_and_scale(rate)
         if x.device.type == "cpu":
             result = _drop_rows(x, least, scale, key, nodes, 0.0)
         else:
             kept = kept_entries(nodes, x.shape[1], least, key)
             result = torch.relu(x) * kept * scale
-        ctx.save_for_backward(result)
+        ctx.save_for_backward(_positive(result) if light else result)
         ctx.scale = scale
         return result
 
@@ -192,11 +189,11 @@ class _ReluDropout(torch.autograd.Function):
         (result,) = ctx.saved_tensors
         gradient = gradients[0]
         if gradient.device.type != "cpu":
-            return gradient * (result > 0) * ctx.scale, None, None, None
-        passed = empty(tuple(result.shape), result)
+            return gradient * (result > 0) * ctx.scale, None, None, None, None
+        passed = empty(tuple(gradient.shape), gradient)
         arrays = (gradient.contiguous().numpy(), result.numpy(), passed.numpy(), ctx.scale)
         over_blocks(even_blocks(len(result), 64), lambda a, b: _pass_back(*arrays, a, b))
-        return passed, None, None, None
+        return passed, None, None, None, None
 
 
 def least_and_scale(rate: float) -> tuple[int, float]:
@@ -243,24 +240,17 @@ def dropout_row(
     words = (width + 3) // 4
     factor = row.dtype.type(scale)
     zero, lowest = row.dtype.type(0), row.dtype.type(floor)
-    counter = key + np.uint64(node) * np.uint64(words) * np.uint64(_GOLDEN)
+    counter = key + np.uint64(node) * np.uint64(words) * np.uint64(GOLDEN)
     for w in range(full_words):
-        counter += np.uint64(_GOLDEN)
-        word = _random_word(counter)
+        counter += np.uint64(GOLDEN)
+        word = random_word(counter)
         for lane in range(4):  # a constant, so that the compiler unrolls it
             scaled = factor if _lane(word, lane) >= least else zero
             kept[4 * w + lane] = max(row[4 * w + lane], lowest) * scaled
-    word = _random_word(counter + np.uint64(_GOLDEN))
+    word = random_word(counter + np.uint64(GOLDEN))
     for column in range(4 * full_words, width):
         scaled = factor if _lane(word, column - 4 * full_words) >= least else zero
         kept[column] = max(row[column], lowest) * scaled
-
-
-@compiled
-def _random_word(counter: Any) -> Any:
-    word = (counter ^ (counter >> np.uint64(30))) * np.uint64(_MIX_1)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(_MIX_2)
-    return word ^ (word >> np.uint64(31))
 
 
 @compiled
@@ -270,11 +260,29 @@ def _lane(word: Any, lane: Any) -> Any:
 
 @compiled
 def _pass_back(gradient: Any, result: Any, passed: Any, scale: Any, first: int, end: int) -> None:
-    factor = result.dtype.type(scale)
+    factor = passed.dtype.type(scale)
+    zero, nothing = passed.dtype.type(0), result.dtype.type(0)
+    for i in range(first, end):
+        for j in range(result.shape[1]):
+            passed[i, j] = gradient[i, j] * factor if result[i, j] > nothing else zero
+
+
+def _positive(result: torch.Tensor) -> torch.Tensor:
+    """Which entries are above zero, one byte each."""
+    if result.device.type != "cpu":
+        return result > 0
+    signs = torch.empty(result.shape, dtype=torch.uint8)
+    arrays = (result.numpy(), signs.numpy())
+    over_blocks(even_blocks(len(result), 64), lambda a, b: _mark_positive(*arrays, a, b))
+    return signs
+
+
+@compiled
+def _mark_positive(result: Any, signs: Any, first: int, end: int) -> None:
     zero = result.dtype.type(0)
     for i in range(first, end):
         for j in range(result.shape[1]):
-            passed[i, j] = gradient[i, j] * factor if result[i, j] > zero else zero
+            signs[i, j] = result[i, j] > zero
 
 
 def kept_entries(nodes: torch.Tensor, width: int, least: int, key: int) -> torch.Tensor:
@@ -282,9 +290,9 @@ def kept_entries(nodes: torch.Tensor, width: int, least: int, key: int) -> torch
     words = (width + _LANES - 1) // _LANES
     place = torch.arange(1, words + 1, device=nodes.device)
     counter = nodes.to(torch.int64)[:, None] * words + place
-    word = counter * _signed(_GOLDEN) + _signed(key)
-    word = (word ^ _shifted(word, 30)) * _signed(_MIX_1)
-    word = (word ^ _shifted(word, 27)) * _signed(_MIX_2)
+    word = counter * _signed(GOLDEN) + _signed(key)
+    word = (word ^ _shifted(word, 30)) * _signed(MIX_1)
+    word = (word ^ _shifted(word, 27)) * _signed(MIX_2)
     word = word ^ _shifted(word, 31)
     shifts = torch.arange(0, 64, _LANE_BITS, device=nodes.device)
     lanes = (word[..., None] >> shifts) & 0xFFFF
@@ -306,6 +314,8 @@ def mix_relu_dropout(
     rate: float,
     key: int | None,
     nodes: torch.Tensor,
+    *,
+    owned: bool = False,
 ) -> torch.Tensor:
     """dropout(ReLU(Σ_p w_ip · part_p,i)) for every row i.
 
@@ -315,6 +325,8 @@ def mix_relu_dropout(
         rate: Probability that an entry becomes zero, in [0, 1).
         key: From :meth:`DropoutKey.at`; None outside training, then nothing is dropped.
         nodes: The node that each row belongs to.
+        owned: Whether nobody else looks at the parts again, so that the backward pass, of which
+            there can be one only, may write their gradients in their place.
 
     Returns:
         [rows, width], differentiable in parts and weights.
@@ -325,13 +337,13 @@ def mix_relu_dropout(
     if weights.device.type != "cpu":
         mixed = sum(w[:, None] * part for w, part in zip(weights.unbind(1), parts, strict=True))
         return relu_dropout(cast("torch.Tensor", mixed), rate, key, nodes)
-    return cast("torch.Tensor", _Mixed.apply(weights, rate, key, nodes, *parts))
+    return cast("torch.Tensor", _Mixed.apply(weights, rate, key, nodes, owned, *parts))
 
 
 class _Mixed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> torch.Tensor:
-        weights, rate, key, nodes, *given = arguments
+        weights, rate, key, nodes, owned, *given = arguments
         least, ctx.scale = least_and_scale(rate)
         parts = [part.detach().contiguous() for part in given]
         weights = weights.detach().contiguous()
@@ -343,7 +355,8 @@ class _Mixed(torch.autograd.Function):
             even_blocks(len(result), 64),
             lambda a, b: _mix(*arrays, ctx.scale, result.numpy(), a, b),
         )
-        ctx.save_for_backward(result, weights, *parts)
+        ctx.save_for_backward(result, weights)
+        ctx.parts, ctx.owned = parts, owned
         return result
 
     @staticmethod
@@ -351,15 +364,21 @@ class _Mixed(torch.autograd.Function):
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx: Any, *gradients: torch.Tensor
     ) -> tuple[torch.Tensor | None, ...]:
-        result, weights, *parts = ctx.saved_tensors
-        to_parts = [empty(tuple(part.shape), part) for part in parts]
+        (result, weights), parts = ctx.saved_tensors, ctx.parts
+        if parts is None:
+            raise RuntimeError("mix_relu_dropout: with owned parts there is one backward pass.")
+        to_parts = parts
+        if ctx.owned:
+            ctx.parts = None
+        else:
+            to_parts = [empty(tuple(part.shape), part) for part in parts]
         to_weights = torch.empty_like(weights)
         gradient = gradients[0].contiguous()
         values = tuple(part.numpy() for part in parts)
         arrays = (gradient.numpy(), result.numpy(), values, weights.numpy(), ctx.scale)
         outputs = (tuple(part.numpy() for part in to_parts), to_weights.numpy())
         over_blocks(even_blocks(len(result), 64), lambda a, b: _mix_back(*arrays, *outputs, a, b))
-        return to_weights, None, None, None, *to_parts
+        return to_weights, None, None, None, None, *to_parts
 
 
 @compiled
@@ -412,9 +431,9 @@ def _mix_back(
             passed[j] = gradient[i, j] * factor if result[i, j] > zero else zero
         for p in range(len(parts)):
             part, to_part, weight = parts[p][i], to_parts[p][i], weights[i, p]
+            to_weights[i, p] = _dot(part, passed)  # before the part may be written to
             for j in range(width):
                 to_part[j] = weight * passed[j]
-            to_weights[i, p] = _dot(part, passed)
 
 
 @compiled
@@ -454,16 +473,18 @@ def attend(
 
     Args:
         pattern: Row i has an entry in column j where i sees j.
-        nodes: z [n, heads, width].
+        nodes: z [n, heads, width]; of a pattern with fewer rows, the first nodes are those.
         target: a [heads, width].
         source: b [heads, width].
         rate: Rate of dropout of α.
         key: Key of this dropout.
 
     Returns:
-        [n, heads, width].
+        [rows, heads, width].
     """
-    of_target = torch.einsum("nhd,hd->nh", nodes, target)
+    count = pattern.shape[0]
+    receiving = nodes if len(nodes) == count else nodes[:count]
+    of_target = torch.einsum("nhd,hd->nh", receiving, target)
     of_source = torch.einsum("nhd,hd->nh", nodes, source)
     scores = gather_rows(pattern, of_target) + gather_columns(pattern, of_source)
     attention = edge_softmax(pattern, leaky_relu(scores, _SLOPE))

@@ -193,9 +193,7 @@ def scaled_degree(graph: Graph, labels: NDArray[np.int64]) -> NDArray[np.float64
     :math:`d_i` is the number of edges into node i, self-loops left out. The logarithm keeps a few
     hubs from pushing everyone else to 0. Labels play no part.
     """
-    targets = graph.targets
-    degrees = np.bincount(targets[graph.indices != targets], minlength=graph.num_nodes)
-    logarithms = np.log1p(degrees)
+    logarithms = np.log1p(graph.degrees - graph.self_loops)
     return logarithms / max(float(logarithms.max(initial=0)), 1e-12)
 
 

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 
 from ncgnn.errors import InputError
-from ncgnn.graph import as_graph
+from ncgnn.graph import as_graph, index_type
 from ncgnn.sparse import (
     ConstantSparse,
     add_self_loops,
     directed_normalize,
     gcn_normalize,
     row_normalize,
+    share,
     sparse_product,
 )
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from ncgnn.graph import Graph, GraphLike
+    from ncgnn.nn.blocks import Degrees
 
 #: A constant matrix, in whichever form multiplies faster.
 Constant: TypeAlias = "ConstantSparse | torch.Tensor"
@@ -55,14 +57,21 @@ class GraphInputs:
             one, as PyG's ``NormalizeFeatures`` does.
 
     Attributes:
-        features: Sparse or dense, whichever multiplies faster.
+        features: Sparse or dense, whichever multiplies faster. Dense ones may be in the memory of
+            the graph, or in a file, and must never be changed in place.
         labels: Class per node, -1 = unlabeled; for training and scores.
         known: Class per node whose label a model may read in a pass, which are training nodes; -1
             for all others, and by default for all.
         passes_once: Whether there is one pass only, so that little is worth being kept.
+        num_rows: How many rows a layer computes, those of the first nodes: all of them, but in a
+            :class:`ncgnn.nn.Block`.
+        in_blocks: Whether models are computed a part of the nodes at a time.
+        degrees: Of the nodes in the whole graph, where this is a part of it; None: it is whole.
     """
 
     passes_once: bool = False
+    in_blocks: bool = False
+    degrees: Degrees | None = None
 
     def __init__(
         self,
@@ -76,12 +85,12 @@ class GraphInputs:
         self.device = torch.device(device)
         self.dtype = dtype
         self.scaling: FeatureScaling = scaling
-        self.num_nodes = self.graph.num_nodes
+        self.num_nodes = self.num_rows = self.graph.num_nodes
         self.num_classes = self.graph.num_classes
         features = check_features(self.graph)
         self.features = _constant(_scale(features, scaling), self.device, dtype)
         self.num_features = int(self.features.shape[1])
-        self.labels = torch.from_numpy(self.graph.labels.copy()).to(self.device)
+        self.labels = share(self.graph.labels).to(self.device)
         self.known = torch.full_like(self.labels, -1)
         self._propagated: dict[int, _Propagated] = {}
         self._kept: dict[Hashable, Any] = {}
@@ -118,6 +127,9 @@ class GraphInputs:
     @torch.inference_mode(False)
     def adjacency(self) -> ConstantSparse:
         """Row = target, column = source, all ones, without self-loops."""
+        return self._make_adjacency()
+
+    def _make_adjacency(self) -> ConstantSparse:
         return self._constant(self._stored(np.ones(self.graph.num_entries, dtype=np.float32)))
 
     @cached_property
@@ -126,16 +138,14 @@ class GraphInputs:
         """The adjacency with every edge in both directions; itself where it is symmetric."""
         if self.adjacency.t() is self.adjacency:
             return self.adjacency
-        edges = self.adjacency.pattern.edge_index
-        both = torch.cat([edges, edges.flip(0)], dim=1).unique(dim=1)
-        matrix = ConstantSparse.from_edge_index(both, self.num_nodes)
-        return matrix.to(self.device).to(self.dtype)
+        return self._both_ways(self.adjacency)
 
     @cached_property
     @torch.inference_mode(False)
     def looped_adjacency(self) -> ConstantSparse:
         """The adjacency with a self-loop on every node."""
-        return add_self_loops(self.adjacency)
+        known: ConstantSparse | None = self.__dict__.get("adjacency")
+        return add_self_loops(self._make_adjacency() if known is None else known)
 
     def propagate(
         self, operator: ConstantSparse, *, steps: int = 1, uses: int = 1
@@ -173,6 +183,8 @@ class GraphInputs:
         """
         if direction == "separate":
             return self.along, self.along.t()
+        if direction == "incoming" and self_loops and self.graph.edge_weights is None:
+            return (self.looped_adjacency,)  # and nobody needs the one without loops
         matrix = self.weighted_adjacency
         if direction == "both":
             matrix = self.kept("undirected weights", self._make_undirected, of_edges=True)
@@ -224,24 +236,33 @@ class GraphInputs:
             return self.undirected_adjacency
         if matrix.t() is matrix:
             return matrix
-        one = matrix.to_scipy()
+        return self._both_ways(matrix)
+
+    def _both_ways(self, matrix: ConstantSparse) -> ConstantSparse:
+        one = matrix.to_scipy(copy=False)
         return self._constant(one.maximum(one.T).tocsr())
 
     def _stored(self, entries: NDArray[Any]) -> csr_array[Any]:
-        """A matrix with an entry per stored edge, row = target, without zeros and self-loops."""
+        """A matrix with an entry per stored edge, row = target, without zeros and self-loops.
+
+        It may share the memory of the graph and of the entries.
+        """
         from scipy.sparse import csr_array
 
         graph, n = self.graph, self.num_nodes
-        matrix = csr_array((entries, graph.indices, graph.indptr), shape=(n, n))
-        matrix = matrix.copy()  # the graph's own arrays are not to be written to
-        if graph.num_self_loops:
-            matrix.setdiag(0)
-        matrix.eliminate_zeros()
+        # Scipy would make all of them as wide as the widest.
+        starts = graph.indptr.astype(index_type(max(n, graph.num_entries)), copy=False)
+        matrix = csr_array((entries, graph.indices, starts), shape=(n, n))
+        if graph.num_self_loops or not entries.all():
+            matrix = matrix.copy()  # the graph's own arrays are not to be written to
+            if graph.num_self_loops:
+                matrix.setdiag(0)
+            matrix.eliminate_zeros()
         return matrix
 
     def _constant(self, matrix: csr_array[Any]) -> ConstantSparse:
         matrix.sort_indices()
-        return ConstantSparse.from_scipy(matrix).to(self.device).to(self.dtype)
+        return ConstantSparse.from_scipy(matrix, copy=False).to(self.device).to(self.dtype)
 
     def gcn_operators(
         self, direction: Direction = "incoming", *, self_loops: bool = True
@@ -464,11 +485,11 @@ def _constant(matrix: Any, device: torch.device, dtype: torch.dtype) -> Constant
     """A numpy or scipy matrix as a constant in the form that multiplies faster."""
     if isinstance(matrix, np.ndarray):
         if SPARSE_COST * np.count_nonzero(matrix) >= matrix.size:
-            return torch.from_numpy(matrix.copy()).to(device=device, dtype=dtype)
+            return share(matrix).to(device=device, dtype=dtype)
         from scipy.sparse import csr_array
 
         matrix = csr_array(matrix)
-    return _densify(ConstantSparse.from_scipy(matrix).to(device).to(dtype))
+    return _densify(ConstantSparse.from_scipy(matrix, copy=False).to(device).to(dtype))
 
 
 def _densify(matrix: ConstantSparse) -> Constant:

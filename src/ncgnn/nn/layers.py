@@ -12,7 +12,7 @@ from ncgnn.errors import InputError
 from ncgnn.nn.base import NotCopied
 from ncgnn.nn.functional import dropout
 from ncgnn.nn.inputs import select_rows
-from ncgnn.sparse import ConstantSparse, MaskedSparse, sparse_product
+from ncgnn.sparse import ConstantSparse, MaskedSparse, empty, sparse_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,7 +116,11 @@ class Term:
             raise InputError(
                 f"the model takes {len(weight)} features; the graph has {self.constant.shape[1]}."
             )
-        product = self.constant @ weight
+        if isinstance(self.constant, torch.Tensor) and not torch.is_grad_enabled():
+            out = empty((len(self.constant), weight.shape[1]), weight)
+            product = torch.mm(self.constant, weight, out=out)
+        else:
+            product = self.constant @ weight
         return product if self.operator is None else self.operator @ product
 
     @property
@@ -162,14 +166,20 @@ class SharedProducts(NotCopied):
     by the same weights. The training pass takes the sum of the evaluation; its gradient is the
     ordinary one.
 
-    Nothing is kept unless ``active`` is set, because torch's fused optimizers change weights
-    without counting it as a change: who sets it must call
+    A pass that is the ``last`` one with its terms, because nodes are grouped anew after it, takes
+    sums and keeps none. Nothing is kept unless ``active`` is set, because torch's fused optimizers
+    change weights without counting it as a change: who sets it must call
     :func:`torch.autograd.graph.increment_version` on the weights after each step.
     """
 
     def __init__(self) -> None:
         self.active = False
+        self.last = False
         self._kept: dict[str, _Kept] = {}
+
+    def clear(self) -> None:
+        """Forget all sums."""
+        self._kept.clear()
 
     def total(
         self,
@@ -190,7 +200,8 @@ class SharedProducts(NotCopied):
         if self.active:
             versions = [weight._version for weight in trained]
             # After a training pass weights change.
-            kept = self._kept.pop(name, None) if training else self._kept.get(name)
+            final = training or self.last
+            kept = self._kept.pop(name, None) if final else self._kept.get(name)
             same = kept is not None and [*map(id, kept.parts)] == [*map(id, parts)]
             value = kept.value if kept is not None and same and kept.versions == versions else None
             del kept  # free memory before asking for more
@@ -203,7 +214,7 @@ class SharedProducts(NotCopied):
                 for term, weight in zip(terms[1:], weights[1:], strict=True):
                     value += term.times(weight)
                 value = value if bias is None else value.add_(bias)
-            if self.active and not training:
+            if self.active and not (training or self.last):
                 self._kept[name] = _Kept(parts, versions, value)
         return cast("torch.Tensor", _Known.apply(value, tuple(terms), bias, *weights))
 

@@ -14,6 +14,7 @@ from .analysis import analysis_tables as analysis_tables
 from .analysis import distribution_figure as distribution_figure
 from .analysis import html_report as html_report
 from .analysis import node_columns as node_columns
+from .analysis import sql_tables as sql_tables
 from .analysis import striking_columns as striking_columns
 from .analysis import striking_tables as striking_tables
 from .analysis import write_analysis as write_analysis
@@ -26,6 +27,7 @@ from .explanation import explanation_page as explanation_page
 from .explanation import explanation_tables as explanation_tables
 from .explanation import write_explanation as write_explanation
 from .mixing import class_figure as class_figure
+from .models import cost_table as cost_table
 from .models import model_details as model_details
 from .models import model_tables as model_tables
 from .models import option_facts as option_facts

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ncgnn.graph import Graph
     from ncgnn.metrics import Analysis, StrikingNode
+    from ncgnn.metrics.sql import SqlAnalysis
 
 TableFormat = Literal["csv", "parquet"]
 
@@ -92,16 +93,36 @@ def _headline(analysis: Analysis) -> str:
 
 def analysis_tables(analysis: Analysis) -> list[Table]:
     """The graph's facts, its metrics, and the kinds of its nodes."""
+    facts = Table(analysis.graph.name, (), tuple(_facts(analysis)), left=2)
+    return [facts, _mean_table(analysis.means), _kind_table(analysis)]
+
+
+def sql_tables(analysis: SqlAnalysis, title: str) -> list[Table]:
+    """What SQL says about two tables: the facts and the means."""
+    kind = "undirected" if analysis.direction == "both" else "directed"
+    rows = [
+        ("Nodes", f"{analysis.nodes:,}"),
+        ("Edges", f"{analysis.edges:,} {kind}"),
+        ("Classes", f"{analysis.classes:,}"),
+        ("Unlabeled nodes", f"{analysis.unlabeled:,}"),
+        (_ISOLATED[kind], f"{analysis.isolated:,}"),
+    ]
+    for hops, share in analysis.high_share.items():
+        rows.append((f"Nodes with NC > {analysis.threshold:g}, k={hops}", f"{share:.1%}"))
+    return [Table(title, (), tuple(rows), left=2), _mean_table(analysis.means)]
+
+
+_ISOLATED = {"undirected": "Isolated nodes", "directed": "Nodes without incoming edges"}
+
+
+def _mean_table(means: Mapping[str, float | None]) -> Table:
     rows: list[tuple[str | Marked, ...]] = []
-    for key, value in analysis.means.items():
+    for key, value in means.items():
         title, meaning = _meaning(key)
         mark = "best" if key.startswith("nc_") else ""
-        rows.append((Marked(title, mark), Marked(meaning, mark), Marked(number(value), mark)))
-    return [
-        Table(analysis.graph.name, (), tuple(_facts(analysis)), left=2),
-        Table("Means", ("metric", "meaning", "value"), tuple(rows), left=2),
-        _kind_table(analysis),
-    ]
+        shown = number(math.nan if value is None else value)
+        rows.append((Marked(title, mark), Marked(meaning, mark), Marked(shown, mark)))
+    return Table("Means", ("metric", "meaning", "value"), tuple(rows), left=2)
 
 
 _MEANINGS = {
@@ -148,7 +169,7 @@ def _facts(analysis: Analysis) -> list[tuple[str, str]]:
         ("Features", f"{graph.num_features:,}"),
         ("Classes", f"{graph.num_classes:,}"),
         ("Unlabeled nodes", f"{graph.num_unlabeled:,}"),
-        ("Nodes without incoming edges" if graph.is_directed else "Isolated nodes", f"{alone:,}"),
+        (_ISOLATED[kind], f"{alone:,}"),
     ]
     if graph.num_self_loops:
         rows.append(("Self-loops (not counted)", f"{graph.num_self_loops:,}"))

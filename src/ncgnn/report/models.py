@@ -1,4 +1,4 @@
-"""Tables of models and of their options."""
+"""Tables of models, of their options, and of what training them takes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ncgnn.report.tables import Table
+from ncgnn.training import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pydantic import BaseModel
+
+    from ncgnn.graph import Graph
+    from ncgnn.training import Cost
 
 Fact = dict[str, Any]
 
@@ -186,3 +190,32 @@ def _value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
     return str(value)
+
+
+def cost_table(graph: Graph, costs: Mapping[str, Cost | None]) -> Table:
+    """What training some models on a graph will take; None of those that were not measured."""
+    rows: list[tuple[str, ...]] = []
+    for name, cost in costs.items():
+        if cost is None:
+            rows.append((name, "–", "–", "–", "not measured"))
+            continue
+        said = "" if cost.fits else "does not fit"
+        if cost.remedies and not cost.fits:
+            less = [f"{what}: {gib:.1f} GiB" for what, gib in cost.remedies.items()]
+            said = f"does not fit; {', '.join(less)}"
+        epoch = "–" if cost.epoch_seconds is None else time_text(cost.epoch_seconds)
+        most = "–" if cost.seconds is None else f"{time_text(cost.seconds)} ({cost.epochs} epochs)"
+        rows.append((name, f"{cost.memory_gib:.2f}", epoch, most, said))
+    there = [cost.available_gib for cost in costs.values() if cost is not None]
+    available = f" {there[0]:.1f} GiB are available." if there else ""
+    return Table(
+        f"What training on {graph.name} will take",
+        ("model", "peak GiB", "an epoch", "at most", ""),
+        tuple(rows),
+        (
+            f"Estimates; rough for graphs unlike those measured.{available} Patience may end it "
+            "earlier.",
+        ),
+        text=(4,),
+        compact=True,
+    )

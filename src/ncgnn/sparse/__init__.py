@@ -7,6 +7,7 @@ node i, so that ``adjacency @ x`` adds up what flows into each node.
   features. Products with it are differentiable in the dense side.
 * :class:`SparsePattern` says where entries are; :func:`weighted_matmul`, :func:`sampled_dot`,
   :func:`edge_softmax` and the gathers work with trainable values at these places.
+* :class:`NeighborSampler` draws some of the edges around nodes; :func:`take_rows` gathers features.
 
 On the CPU the compiled kernels use as many threads as torch does, and sum every row in a fixed
 order: the same input gives the same bits.
@@ -14,12 +15,13 @@ order: the same input gives the same bits.
 
 from ncgnn.sparse._backend import empty
 from ncgnn.sparse.masked import MaskedSparse, MaskError
-from ncgnn.sparse.matrix import ConstantSparse, SparsePattern
+from ncgnn.sparse.matrix import ConstantSparse, SparsePattern, share
 from ncgnn.sparse.normalize import (
     add_self_loops,
     directed_normalize,
     gcn_normalize,
     masked_adjacency,
+    power_or_zero,
     row_normalize,
 )
 from ncgnn.sparse.ops import (
@@ -31,11 +33,15 @@ from ncgnn.sparse.ops import (
     sparse_product,
     weighted_matmul,
 )
+from ncgnn.sparse.sampling import NeighborSampler, Sample, SampledEdges, take_rows
 
 __all__ = [
     "ConstantSparse",
     "MaskError",
     "MaskedSparse",
+    "NeighborSampler",
+    "Sample",
+    "SampledEdges",
     "SparsePattern",
     "add_self_loops",
     "directed_normalize",
@@ -45,9 +51,12 @@ __all__ = [
     "gather_rows",
     "gcn_normalize",
     "masked_adjacency",
+    "power_or_zero",
     "row_normalize",
     "row_sum",
     "sampled_dot",
+    "share",
     "sparse_product",
+    "take_rows",
     "weighted_matmul",
 ]

@@ -29,6 +29,7 @@ import numpy as np
 import torch
 
 from ncgnn._numba import over_blocks, thread_count
+from ncgnn._pool import empty_bytes
 from ncgnn.sparse._kernels import (
     divide_rows,
     dot_rows,
@@ -59,7 +60,6 @@ BLOCK_WORK = 1 << 21
 #: fresh block cost a quarter). Large blocks go back to the system when they are freed, so every
 #: new result pays for its pages again.
 HUGE_BYTES = 4 << 20
-ALIGNMENT = 64
 #: Numbers that a temporary of the torch paths may hold.
 CHUNK_ELEMENTS = 1 << 22
 #: Below this many columns the loop over columns costs more than its work.
@@ -291,9 +291,7 @@ def empty(shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
     size = like.element_size() * math.prod(shape)
     if like.device.type != "cpu" or size < HUGE_BYTES:
         return torch.empty(shape, dtype=like.dtype, device=like.device)
-    memory = np.empty(size + ALIGNMENT, dtype=np.uint8)
-    offset = -memory.ctypes.data % ALIGNMENT
-    return torch.from_numpy(memory[offset : offset + size]).view(like.dtype).view(shape)
+    return torch.from_numpy(empty_bytes(size)).view(like.dtype).view(shape)
 
 
 def torch_csr(

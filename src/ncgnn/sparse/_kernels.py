@@ -185,6 +185,24 @@ def group(keys: Array, starts: Array, order: Array) -> None:
 
 
 @compiled
+def transpose_pattern(
+    crow: Array, col: Array, new_crow: Array, new_col: Array, order: Array
+) -> None:
+    """Write the pattern of the transpose and, for each of its entries, the entry here."""
+    new_crow[:] = 0
+    for e in range(col.shape[0]):
+        new_crow[col[e] + 1] += 1
+    for k in range(1, new_crow.shape[0]):
+        new_crow[k] += new_crow[k - 1]
+    cursor = new_crow[:-1].copy()
+    for i in range(crow.shape[0] - 1):
+        for e in range(crow[i], crow[i + 1]):
+            place = cursor[col[e]]
+            new_col[place], order[place] = i, e
+            cursor[col[e]] = place + 1
+
+
+@compiled
 def is_symmetric(crow: Array, col: Array, values: Array) -> bool:
     """Whether a square matrix with ascending columns in each row equals its transpose.
 
@@ -256,6 +274,98 @@ def filter_rows(
             new_payload[new] = payload[e]
             new += np.uint64(column >= 0)
         new_crow[r + 1] = new
+
+
+@compiled
+def count_kept(crow: Array, kept: Array, new_crow: Array) -> None:
+    """Write the row pointer of the entries that a mask keeps."""
+    new_crow[0] = 0
+    for i in range(crow.shape[0] - 1):
+        count = new_crow[i]
+        for e in range(crow[i], crow[i + 1]):
+            count += kept[e]
+        new_crow[i + 1] = count
+
+
+@compiled
+def keep_entries(
+    kept: Array, col: Array, payload: Array, new_col: Array, new_payload: Array
+) -> None:
+    """Copy the entries that a mask keeps; the new arrays need room for one entry too many."""
+    new = np.uint64(0)
+    for e in range(np.uint64(kept.shape[0])):
+        new_col[new], new_payload[new] = col[e], payload[e]
+        new += np.uint64(kept[e])
+
+
+@compiled
+def mark_between(crow: Array, col: Array, targets: Array, sources: Array, kept: Array) -> None:
+    """Mark the entries whose row and column are in two masks, and the diagonal."""
+    for i in range(crow.shape[0] - 1):
+        for e in range(np.uint64(crow[i]), np.uint64(crow[i + 1])):
+            j = col[e]
+            kept[e] = (targets[i] & sources[np.uint64(j)]) | (i == j)
+
+
+@compiled
+def count_looped(crow: Array, col: Array, new_crow: Array) -> bool:
+    """Write the row pointer of a matrix with its whole diagonal.
+
+    Returns:
+        Whether columns rise in every row; otherwise the pointer is of no use.
+    """
+    new_crow[0] = 0
+    for i in range(crow.shape[0] - 1):
+        missing, before = 1, -1
+        for e in range(crow[i], crow[i + 1]):
+            if col[e] <= before:
+                return False
+            before = col[e]
+            if before == i:
+                missing = 0
+        new_crow[i + 1] = new_crow[i] + (crow[i + 1] - crow[i]) + missing
+    return True
+
+
+@compiled
+def insert_loops(
+    crow: Array, col: Array, values: Array, new_crow: Array, new_col: Array, new_values: Array
+) -> None:
+    """Copy a matrix with rising columns, with 1 at the places of its diagonal that it lacks."""
+    for i in range(crow.shape[0] - 1):
+        new = new_crow[i]
+        missing = new_crow[i + 1] - new > crow[i + 1] - crow[i]
+        for e in range(crow[i], crow[i + 1]):
+            if missing and col[e] > i:
+                new_col[new], new_values[new] = i, 1
+                new += 1
+                missing = False
+            new_col[new], new_values[new] = col[e], values[e]
+            new += 1
+        if missing:
+            new_col[new], new_values[new] = i, 1
+
+
+@compiled
+def scale_entries(
+    first: int,
+    last: int,
+    crow: Array,
+    col: Array,
+    values: Array,
+    left: Array,
+    right: Array,
+    out: Array,
+) -> None:
+    """Write (left_i · right_j) · v for every entry; an empty diagonal is left out."""
+    for i in range(first, last):
+        for e in range(np.uint64(crow[i]), np.uint64(crow[i + 1])):
+            if right.shape[0] == 0:
+                out[e] = left[i] * values[e]
+            elif left.shape[0] == 0:
+                out[e] = right[np.uint64(col[e])] * values[e]
+            else:
+                out[e] = left[i] * right[np.uint64(col[e])] * values[e]
 
 
 @compiled

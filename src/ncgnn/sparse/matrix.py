@@ -7,27 +7,42 @@ selected several times.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
+from weakref import ref
 
 import numpy as np
 import torch
 
+from ncgnn._numba import over_blocks
 from ncgnn.errors import InputError
 from ncgnn.graph import check_csr, check_edges, check_nodes, to_numpy
 from ncgnn.sparse._backend import (
     BLOCKS,
     FULL_ROWS,
+    NARROW,
     PATHS,
     WIDE,
     Product,
     add_up_transposed,
     empty,
+    row_blocks,
     row_sums,
     torch_csr,
 )
-from ncgnn.sparse._kernels import copy_rows, filter_rows, group, is_symmetric, row_pointer
+from ncgnn.sparse._kernels import (
+    copy_rows,
+    count_kept,
+    filter_rows,
+    group,
+    is_symmetric,
+    keep_entries,
+    row_pointer,
+    scale_entries,
+    transpose_pattern,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +52,15 @@ if TYPE_CHECKING:
 
     ArrayLike = torch.Tensor | NDArray[Any] | Sequence[int] | Sequence[float] | Sequence[bool]
     Parts = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def _nothing() -> None:
+    """What a reference to nothing gives."""
+
+
+def _without_references(holder: object) -> dict[str, Any]:
+    """What a copy or a pickle holds: all but references to what may be gone."""
+    return {name: value for name, value in vars(holder).items() if not isinstance(value, ref)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,7 +95,7 @@ class SparsePattern:
         crow, col = _as_tensor(indptr, "indptr"), _as_tensor(indices, "indices")
         if crow.device != col.device:
             raise InputError(f"indptr is on {crow.device}, but indices are on {col.device}.")
-        dtype = _index_dtype(n, m, col.shape[0])
+        dtype = index_dtype(n, m, col.shape[0])
         # Copies of their own, because the kernels trust them and do not look again.
         crow, col = (part.to(dtype, copy=True).contiguous() for part in (crow, col))
         return cls(crow, col, (m, n))
@@ -113,20 +137,49 @@ class SparsePattern:
         """The edges source → target [2, nnz] in the order of the entries, int64."""
         return torch.stack([self.col, self.row]).to(torch.int64)
 
-    @cached_property
+    @property
     def transposed(self) -> tuple[SparsePattern, torch.Tensor]:
         """The pattern of the transpose and, for each of its entries, the entry here.
 
         Values v of this pattern are ``v[permutation]`` in the transposed one. Made and kept when
         first needed; a symmetric pattern is its own transpose and stores the permutation only.
         """
+        pattern, permutation = self._turned
+        return (self if pattern is None else pattern), permutation
+
+    @cached_property
+    def _turned(self) -> tuple[SparsePattern | None, torch.Tensor]:
+        """What :attr:`transposed` gives; None for itself, as nothing that holds itself is freed."""
+        pattern, permutation = self.transpose()
+        return (None if pattern is self else pattern), permutation
+
+    def transpose(self) -> tuple[SparsePattern, torch.Tensor]:
+        """What :attr:`transposed` gives, of which the permutation is not kept."""
+        if "_turned" in self.__dict__:
+            return self.transposed
         m, n = self.shape
-        starts, permutation = _group(self.col, n)
-        crow = starts.to(self.col.dtype)
-        col = self._make_rows().index_select(0, permutation)
-        if m == n and torch.equal(crow, self.crow) and torch.equal(col, self.col):
-            return self, permutation
-        return SparsePattern(crow, col, (n, m)), permutation
+        if PATHS.get(self.device.type) == "compiled":
+            parts = (self.crow.new_empty(n + 1), empty((self.nnz,), self.col))
+            crow, col, permutation = *parts, torch.empty_like(self.col)
+            arrays = (self.crow, self.col, crow, col, permutation)
+            transpose_pattern(*(array.numpy() for array in arrays))
+        else:
+            starts, permutation = _group(self.col, n)
+            crow = starts.to(self.col.dtype)
+            col = self._make_rows().index_select(0, permutation)
+        # Of unsorted columns the transpose of the transpose is another one.
+        for known in (self.__dict__.get("_mirror", _nothing)(), self):
+            if known is None or known.shape != (n, m):
+                continue
+            if torch.equal(crow, known.crow) and torch.equal(col, known.col):
+                return known, permutation
+        made = SparsePattern(crow, col, (n, m))
+        self.mirror(made)
+        return made, permutation
+
+    def mirror(self, other: SparsePattern) -> None:
+        """Let two patterns know that they are the transposes of each other, while both exist."""
+        self.__dict__["_mirror"], other.__dict__["_mirror"] = ref(other), ref(self)
 
     @cached_property
     def blocks(self) -> NDArray[Any]:
@@ -145,6 +198,9 @@ class SparsePattern:
         """The pattern on a device; itself where it is there already."""
         crow, col = self.crow.to(device), self.col.to(device)
         return self if col is self.col else SparsePattern(crow, col, self.shape)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return _without_references(self)
 
     def __repr__(self) -> str:
         return f"SparsePattern(shape={self.shape}, nnz={self.nnz}, device={self.device})"
@@ -197,12 +253,25 @@ class ConstantSparse:
         return cls(pattern, checked.to(pattern.device, copy=True).contiguous())
 
     @classmethod
-    def from_scipy(cls, matrix: Any) -> ConstantSparse:
-        """Copy a scipy sparse matrix or array of any format."""
+    def from_scipy(cls, matrix: Any, *, copy: bool = True) -> ConstantSparse:
+        """A scipy sparse matrix or array of any format.
+
+        Args:
+            matrix: The matrix.
+            copy: Whether to copy it; its memory is shared otherwise where types allow it, and must
+                never be written to again.
+        """
         if not hasattr(matrix, "tocsr"):
             raise InputError(f"matrix must be a scipy sparse matrix, not {type(matrix).__name__}.")
         csr = matrix.tocsr()
-        return cls.from_csr(csr.indptr, csr.indices, csr.data, shape=csr.shape)
+        if copy:
+            return cls.from_csr(csr.indptr, csr.indices, csr.data, shape=csr.shape)
+        check_csr(csr.indptr, csr.indices, csr.shape[1])
+        dtype = index_dtype(*csr.shape, csr.nnz)
+        crow, col = (share(part).to(dtype) for part in (csr.indptr, csr.indices))
+        values = csr.data if csr.data.dtype.kind == "f" else csr.data.astype(np.float32)
+        check_float(entries := share(values), "values")
+        return cls(SparsePattern(crow, col, csr.shape), entries)
 
     @classmethod
     def from_edge_index(
@@ -271,14 +340,22 @@ class ConstantSparse:
             )
         return add_up_transposed(self.pattern, self.values, dense.detach())
 
-    @cached_property
+    @property
     def transposed(self) -> ConstantSparse:
         """The transpose; a symmetric matrix with sorted columns is its own."""
+        origin = self.__dict__.get("_origin", _nothing)()
+        if origin is not None:
+            return origin
+        return self if self._turned is None else self._turned
+
+    @cached_property
+    def _turned(self) -> ConstantSparse | None:
+        """The transpose; None for itself, as nothing that holds itself is freed at once."""
         if self._equals_its_transpose():
-            return self
-        pattern, permutation = self.pattern.transposed
+            return None
+        pattern, permutation = self.pattern.transpose()
         transpose = ConstantSparse(pattern, self.values.index_select(0, permutation))
-        transpose.__dict__["transposed"] = self
+        transpose.__dict__["_origin"] = ref(self)
         return transpose
 
     def _equals_its_transpose(self) -> bool:
@@ -287,7 +364,7 @@ class ConstantSparse:
         if PATHS.get(self.device.type) == "compiled":
             arrays = (self.pattern.crow.numpy(), self.pattern.col.numpy(), self.values.numpy())
             return is_symmetric(*arrays)
-        pattern, permutation = self.pattern.transposed
+        pattern, permutation = self.pattern.transpose()
         mirrored = self.values.index_select(0, permutation)
         return pattern is self.pattern and torch.equal(mirrored, self.values)
 
@@ -302,6 +379,10 @@ class ConstantSparse:
 
         The diagonals are converted to the type and device of the matrix.
         """
+        if rows is None and cols is None:
+            return self
+        if PATHS.get(self.device.type) == "compiled":
+            return ConstantSparse(self.pattern, self._scale_entries(rows, cols))
         factors: list[torch.Tensor] = []
         if rows is not None:
             left = _as_values(rows, "rows", self.shape[0]).to(self.values)
@@ -310,11 +391,27 @@ class ConstantSparse:
         if cols is not None:
             right = _as_values(cols, "cols", self.shape[1]).to(self.values)
             factors.append(right.index_select(0, self.pattern.col))
-        if not factors:
-            return self
         # The factors first: r_i·c_j is the same number as r_j·c_i, so symmetry survives rounding.
         product = factors[0] if len(factors) == 1 else factors[0] * factors[1]
         return ConstantSparse(self.pattern, product * self.values)
+
+    def _scale_entries(self, rows: torch.Tensor | None, cols: torch.Tensor | None) -> torch.Tensor:
+        """The entries of D_r·A·D_c, in one pass and the same order of factors."""
+        nothing, out = self.values[:0], empty((self.nnz,), self.values)
+        left = nothing if rows is None else _as_values(rows, "rows", self.shape[0])
+        right = nothing if cols is None else _as_values(cols, "cols", self.shape[1])
+        pattern, factors = self.pattern, (left.to(nothing), right.to(nothing))
+        over_blocks(
+            row_blocks(pattern, NARROW * self.nnz),
+            scale_entries,
+            pattern.crow.numpy(),
+            pattern.col.numpy(),
+            self.values.numpy(),
+            factors[0].contiguous().numpy(),
+            factors[1].contiguous().numpy(),
+            out.numpy(),
+        )
+        return out
 
     def row_counts(self) -> torch.Tensor:
         """The number of entries of each row [m]: the in-degrees of an unweighted graph."""
@@ -344,6 +441,14 @@ class ConstantSparse:
     def keep(self, kept: torch.Tensor) -> ConstantSparse:
         """The matrix with those entries only that a mask [nnz] names."""
         pattern = self.pattern
+        if PATHS.get(self.device.type) == "compiled":
+            crow, mask = torch.empty_like(pattern.crow), kept.contiguous().numpy()
+            count_kept(pattern.crow.numpy(), mask, crow.numpy())
+            total = int(crow[-1])
+            col, values = empty((total + 1,), pattern.col), empty((total + 1,), self.values)
+            arrays = (pattern.col, self.values, col, values)
+            keep_entries(mask, *(array.numpy() for array in arrays))
+            return ConstantSparse(SparsePattern(crow, col[:-1], pattern.shape), values[:-1])
         before = torch.cat([kept.new_zeros(1, dtype=torch.int64), kept.to(torch.int64).cumsum(0)])
         crow = before.index_select(0, pattern.crow.to(torch.int64)).to(pattern.crow.dtype)
         return ConstantSparse(
@@ -387,6 +492,9 @@ class ConstantSparse:
         parts = (part.detach().cpu().numpy() for part in entries)
         return csr_array(tuple(p.copy() if copy else p for p in parts), shape=self.shape)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return _without_references(self)
+
     def __repr__(self) -> str:
         return (
             f"ConstantSparse(shape={self.shape}, nnz={self.nnz}, dtype={self.dtype}, "
@@ -407,7 +515,7 @@ def merge_entries(
     place[order] = fresh.cumsum(0) - 1
     # Row i begins at the first key that is not below i·n.
     first_keys = torch.arange(m + 1, device=keys.device) * n
-    dtype = _index_dtype(n, m, kept.shape[0])
+    dtype = index_dtype(n, m, kept.shape[0])
     crow = torch.searchsorted(kept, first_keys).to(dtype)
     return SparsePattern(crow, (kept % max(n, 1)).to(dtype), shape), place
 
@@ -422,7 +530,7 @@ def _merge_edges(edge_index: ArrayLike, num_nodes: int) -> tuple[SparsePattern, 
 
 def _group(keys: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Positions of every key 0 .. size - 1: ``order[starts[k] : starts[k + 1]]``, ascending."""
-    dtype = _index_dtype(size, keys.shape[0])
+    dtype = index_dtype(size, keys.shape[0])
     if PATHS.get(keys.device.type) == "compiled":
         starts = torch.empty(size + 1, dtype=dtype)
         order = torch.empty(keys.shape[0], dtype=dtype)
@@ -510,8 +618,16 @@ def _pointer(counts: torch.Tensor) -> torch.Tensor:
 
 def _assemble(parts: Parts, shape: tuple[int, int]) -> ConstantSparse:
     crow, col, values = parts
-    dtype = _index_dtype(*shape, col.shape[0])
+    dtype = index_dtype(*shape, col.shape[0])
     return ConstantSparse(SparsePattern(crow.to(dtype), col.to(dtype), shape), values)
+
+
+def share(array: NDArray[Any]) -> torch.Tensor:
+    """A tensor in the memory of an array, which may be read-only and must not be written to."""
+    plain = np.ascontiguousarray(array)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch, that it could be written to
+        return torch.from_numpy(plain)
 
 
 def _as_tensor(array: ArrayLike, name: str) -> torch.Tensor:
@@ -589,6 +705,6 @@ def _check_shape(shape: tuple[int, int], name: str = "shape") -> tuple[int, int]
     return sizes[0], sizes[1]
 
 
-def _index_dtype(*largest: int) -> torch.dtype:
+def index_dtype(*largest: int) -> torch.dtype:
     """``int32`` where every number fits, otherwise ``int64``."""
     return torch.int32 if max(largest) <= np.iinfo(np.int32).max else torch.int64

@@ -22,6 +22,7 @@ from ncgnn.training.config import (
     check_options,
     config_sha256,
     edges_of_tables,
+    family_of,
     find_option,
     has_own_values,
     has_preset,
@@ -36,6 +37,14 @@ from ncgnn.training.config import (
     searched_datasets,
     tables_preset,
     to_toml,
+)
+from ncgnn.training.estimate import (
+    LONG_SECONDS,
+    Cost,
+    estimate,
+    estimate_run,
+    may_be_long,
+    time_text,
 )
 from ncgnn.training.evaluation import (
     DETAILS,
@@ -92,6 +101,7 @@ from ncgnn.training.prediction_sets import (
     telling_confusion,
     with_best,
 )
+from ncgnn.training.prefetcher import Prefetcher
 from ncgnn.training.refit import read_experts, refit_facts
 from ncgnn.training.run import (
     RunResult,
@@ -122,6 +132,7 @@ __all__ = [
     "ERROR",
     "FEWEST_NODES",
     "LATEST",
+    "LONG_SECONDS",
     "METRICS",
     "NO_TIME",
     "RESULT",
@@ -136,6 +147,7 @@ __all__ = [
     "Calibration",
     "Candidate",
     "ConfigFile",
+    "Cost",
     "DamagedFileError",
     "DataConfig",
     "Effect",
@@ -146,6 +158,7 @@ __all__ = [
     "ModelConfig",
     "NodeTable",
     "OtherRunError",
+    "Prefetcher",
     "Row",
     "RunConfig",
     "RunFolder",
@@ -177,6 +190,9 @@ __all__ = [
     "deciles",
     "describe_part",
     "edges_of_tables",
+    "estimate",
+    "estimate_run",
+    "family_of",
     "find_device",
     "find_option",
     "find_other_seeds",
@@ -195,6 +211,7 @@ __all__ = [
     "locate_dataset",
     "make_auto",
     "make_config",
+    "may_be_long",
     "measure_name",
     "naming_options",
     "nc_edges",
@@ -219,6 +236,7 @@ __all__ = [
     "table_format",
     "tables_preset",
     "telling_confusion",
+    "time_text",
     "to_toml",
     "train_run",
     "trainable_split",

@@ -34,6 +34,7 @@ from ncgnn.data import (
 )
 from ncgnn.errors import InputError, NcgnnWarning, UnknownNameError
 from ncgnn.nn import (
+    Drawing,
     FeatureScaling,
     describe_error,
     describe_unknown_option,
@@ -65,6 +66,16 @@ FORMAT = 1
 SEARCHED_ON = "paper"
 
 
+#: What training sees of a graph.
+Protocol = Literal["transductive", "inductive", "temporal"]
+
+
+def family_of(data: Mapping[str, Any]) -> str:
+    """The split family of the section ``data`` of a configuration, with an unusual protocol."""
+    protocol = data.get("protocol", "transductive")
+    return str(data["split"]) + ("" if protocol == "transductive" else f", {protocol}")
+
+
 class DataConfig(Options):
     """Which graph, and how it is split."""
 
@@ -78,9 +89,22 @@ class DataConfig(Options):
     """Seed of the split, if it must not change with that of training."""
     fractions: Annotated[tuple[NotNegative, NotNegative, NotNegative] | None, AddedLater] = None
     """Shares of train, val and test, where they are not those of the split family."""
+    protocol: Annotated[Protocol, AddedLater] = "transductive"
+    """What training sees of the graph: all of it (``transductive``), the training nodes and the
+    edges among them (``inductive``), or those, with validation among training and validation nodes
+    (``temporal``, for splits by time); see :mod:`ncgnn.training.protocols`. Test nodes are answered
+    for in the whole graph."""
     fingerprint: Annotated[str | None, AddedLater] = None
     """Hash of what a dataset folder holds, so that other content is another run; it is read from
     the folder."""
+
+    @property
+    def family(self) -> str:
+        """The split family, and the protocol where it is not the usual one.
+
+        Results of different ones never share a table.
+        """
+        return family_of({"split": self.split, "protocol": self.protocol})
 
     @field_validator("split")
     @classmethod
@@ -134,9 +158,21 @@ class TrainingConfig(Options):
     """How answers become probabilities: with temperatures found on validation nodes, or ``none``,
     as the model says them; see :mod:`ncgnn.training.calibration`. Classes and scores do not depend
     on it."""
+    batch_size: Annotated[Annotated[int, Field(ge=1)] | None, AddedLater] = None
+    """How many training nodes a step is taken on, with some of the edges around them; None = all
+    nodes and edges at a time. All nodes are then predicted layer by layer, from all edges."""
+    fanout: Annotated[tuple[Annotated[int, Field(ge=-1)], ...] | None, AddedLater] = None
+    """How many neighbors of a node a batch draws at each hop, like ``(15, 10)``; -1 = all. None is
+    10 at every hop."""
+    sampling: Annotated[Drawing, AddedLater] = "uniform"
+    """How neighbors are drawn: each subset of a node's neighbors alike (``uniform``), or such that
+    the nodes of a batch share theirs (``labor``); see :class:`ncgnn.sparse.NeighborSampler`."""
     start_from: Annotated[str | None, AddedLater] = None
     """The run whose weights are the first ones: ``latest``, a run's name or path, or the hash of
     its weights (``sha256:…``), which is what a run keeps; see :mod:`ncgnn.training.start`."""
+    memory_check: Annotated[bool, AddedLater] = True
+    """Whether a run that is expected not to fit into memory is refused before it begins; see
+    :mod:`ncgnn.training.estimate`."""
 
 
 class ModelConfig(BaseModel):

@@ -321,9 +321,7 @@ def _numbered(count: int) -> dict[int, dict[str, Any]]:
 
 def degree_classes(graph: Graph) -> NDArray[np.int64]:
     """Nodes by how many edges end at them, loops not counted: 0, 1, 2, 3 to 4, 5 to 8 and so on."""
-    targets = graph.targets
-    loops = np.bincount(targets[targets == graph.indices], minlength=graph.num_nodes)
-    degree = np.maximum(graph.degrees - loops, 0)
+    degree = graph.degrees - graph.self_loops
     doublings = np.ceil(np.log2(np.maximum(degree, 1))).astype(np.int64)
     return np.where(degree > 0, 1 + doublings, 0)
 

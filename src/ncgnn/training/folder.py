@@ -33,12 +33,11 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 
 from ncgnn._io import atomic_write, is_locked, make_durable, sha256_of_file, take_lock, write_text
 from ncgnn._numba import thread_count
@@ -253,12 +252,50 @@ def write_tensors(
     durable: bool = True,
 ) -> None:
     """Write tensors and a JSON record about them."""
-    plain = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    # One entry only: safetensors writes several in any order, and equal runs are equal files.
+    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     said = {"format": FORMAT, **about}
     record = {"ncgnn": json.dumps({"about": said, "sha256": _digest(plain, said)})}
     with atomic_write(path, durable=durable) as stream:
-        stream.write(save(plain, metadata=record))
+        _write_safetensors(stream, plain, record)
+
+
+def _write_safetensors(
+    stream: IO[bytes], tensors: Mapping[str, torch.Tensor], record: Mapping[str, str]
+) -> None:
+    """Write a safetensors file tensor by tensor; the library's own way copies all of them first.
+
+    The file begins with the length of a header, which is JSON and says where every tensor is.
+    """
+    header: dict[str, Any] = {"__metadata__": dict(record)}
+    ordered = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
+    end = 0
+    for name in ordered:
+        value, start = tensors[name], end
+        end += value.numel() * value.element_size()
+        kind = _KINDS[value.dtype]
+        header[name] = {"dtype": kind, "shape": list(value.shape), "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    stream.write(len(text).to_bytes(8, "little") + text)
+    for name in ordered:
+        value = tensors[name]
+        if value.numel():
+            stream.write(value.reshape(-1).view(torch.uint8).numpy().data)
+
+
+#: What safetensors calls the types of tensors.
+_KINDS = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
 
 
 def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -305,7 +342,7 @@ def _digest(tensors: Mapping[str, torch.Tensor], about: dict[str, Any]) -> str:
     return digest.hexdigest()
 
 
-_GROUPINGS = ("grouping", "best_grouping")
+_GROUPINGS = ("grouping", "best_grouping", "seen_grouping", "checked_grouping")
 
 
 def save_checkpoint(path: Path, trainer: Trainer, about: dict[str, Any]) -> None:
@@ -320,14 +357,19 @@ def save_checkpoint(path: Path, trainer: Trainer, about: dict[str, Any]) -> None
     for number, moments in trainer.optimizer.state_dict()["state"].items():
         tensors |= {f"adam.{number}.{name}": value for name, value in moments.items()}
     for name in _GROUPINGS:
-        grouping: Grouping = getattr(state, name)
-        tensors[f"{name}.confusion"], tensors[f"{name}.group"] = grouping.confusion, grouping.group
+        grouping: Grouping | None = getattr(state, name)
+        if grouping is not None:  # a protocol's
+            tensors[f"{name}.confusion"] = grouping.confusion
+            tensors[f"{name}.group"] = grouping.group
     numbers = {
         "epoch": state.epoch,
         "phase": state.phase,
         "phase_start": state.phase_start,
         "best_score": state.best_score,
         "best_epoch": state.best_epoch,
+        "batch": state.batch,
+        "batch_loss": state.batch_loss,
+        "batch_right": state.batch_right,
     }
     write_tensors(path, tensors, numbers | about)
 
@@ -356,9 +398,13 @@ def _restore(trainer: Trainer, tensors: dict[str, torch.Tensor], about: dict[str
     state.best_weights = {k: v.to(device) for k, v in weights_under("best.", tensors).items()}
     state.mean_weights = {k: v.to(device) for k, v in weights_under("mean.", tensors).items()}
     for name in _GROUPINGS:
-        setattr(state, name, Grouping(tensors[f"{name}.confusion"], tensors[f"{name}.group"]))
+        if getattr(state, name) is not None:
+            found = Grouping(tensors[f"{name}.confusion"], tensors[f"{name}.group"])
+            setattr(state, name, found)
     state.epoch, state.best_epoch = int(about["epoch"]), int(about["best_epoch"])
     state.best_score = float(about["best_score"])
+    state.batch, state.batch_right = int(about.get("batch", 0)), int(about.get("batch_right", 0))
+    state.batch_loss = float(about.get("batch_loss", 0.0))
 
 
 def weights_under(prefix: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -12,6 +12,7 @@ import torch
 from ncgnn.data import Split, load
 from ncgnn.errors import InputError, UnknownNameError
 from ncgnn.nn import GraphInputs, Grouping, Model, model_name
+from ncgnn.training.estimate import check_memory
 from ncgnn.training.folder import (
     DATASET,
     ENVIRONMENT,
@@ -30,6 +31,7 @@ from ncgnn.training.folder import (
     tensors_sha256,
     weights_under,
 )
+from ncgnn.training.protocols import InductiveTrainer
 from ncgnn.training.refit import read_experts, read_refit
 from ncgnn.training.start import HASH, Start, first_model
 from ncgnn.training.trained import TrainedModel
@@ -182,18 +184,24 @@ def new_trainer(
     """
     if split is None:
         split = config.make_split(graph) if start is None else start.split
+    check_memory(config, graph)
     inputs = new_inputs(config, graph)
-    return Trainer(first_model(config, inputs, start), inputs, split, config.training)
+    model, protocol = first_model(config, inputs, start), config.data.protocol
+    if protocol != "transductive":
+        return InductiveTrainer(model, inputs, split, config.training, protocol)
+    return Trainer(model, inputs, split, config.training)
 
 
 def new_inputs(config: RunConfig, graph: Graph) -> GraphInputs:
     """A graph as the models of a configuration see it."""
-    return GraphInputs(
+    inputs = GraphInputs(
         graph,
         device=find_device(config.training.device),
         dtype=getattr(torch, config.training.precision),
         scaling=config.data.scaling,
     )
+    inputs.in_blocks = config.training.batch_size is not None
+    return inputs
 
 
 def find_device(name: str) -> torch.device:

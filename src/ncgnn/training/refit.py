@@ -168,7 +168,8 @@ class Refitter(Trainer):
         self.schedule = Schedule.of(trained) if schedule is None else schedule
         seen = all_labels(trained) if seen is None else seen
         self.train = torch.from_numpy(seen.train.copy()).to(self.inputs.device)
-        self.inputs = know_labels(self.inputs, seen)
+        self.inputs = self.seen = know_labels(self.inputs, seen)
+        self.seen_train = self.train
         self.correction = _correction(trained)
 
     @property

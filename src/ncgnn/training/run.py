@@ -498,12 +498,8 @@ class _Job:
         before = self.seconds
         with (self.folder / HISTORY).open("ab") as stream:
 
-            def after_epoch(record: Record) -> None:
-                nonlocal saved, epoch_began
-                self.epoch_seconds.append(time.perf_counter() - epoch_began)
-                stream.write(metrics_line(record).encode())
-                if on_epoch is not None:
-                    on_epoch(record)
+            def save_if_due() -> None:
+                nonlocal saved
                 stopped = stop is not None and stop()
                 if stopped or time.perf_counter() - saved >= self.checkpoint_seconds:
                     stream.flush()
@@ -513,8 +509,17 @@ class _Job:
                     saved = time.perf_counter()
                 if stopped:
                     raise KeyboardInterrupt
+
+            def after_epoch(record: Record) -> None:
+                nonlocal epoch_began
+                self.epoch_seconds.append(time.perf_counter() - epoch_began)
+                stream.write(metrics_line(record).encode())
+                if on_epoch is not None:
+                    on_epoch(record)
+                save_if_due()
                 epoch_began = time.perf_counter()
 
+            self.trainer.after_batch = save_if_due
             self.trainer.run(after_epoch, keeps_weights=True)
         seconds = before + time.perf_counter() - started
         _warn_of_small_groups(self.trainer)

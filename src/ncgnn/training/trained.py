@@ -464,11 +464,13 @@ class TrainedModel:
             write_experts(folder, self.experts)
         if self.auto is not None:
             folder.write_json(TRIED, dict(self.auto))
+        protocol = config.data.protocol
         head = {
             "dataset": config.data.dataset,
             "graph": self.graph.name,
             "model": config.model.name,
             "split": config.data.split,
+            **({} if protocol == "transductive" else {"protocol": protocol}),
             "split_sha256": self.split.sha256,
             "seed": config.training.seed,
             "revision": type(self.model).revision_of(config.model.options),

@@ -32,7 +32,16 @@ from torch.autograd.graph import increment_version
 from torch.nn.functional import cross_entropy
 
 from ncgnn.errors import InputError, NcgnnError
-from ncgnn.nn import DropoutKey, Grouper, Grouping, check_features
+from ncgnn.nn import (
+    BlockMaker,
+    DropoutKey,
+    Grouper,
+    Grouping,
+    check_features,
+    compute_block,
+    infer,
+)
+from ncgnn.training.batches import Batches, read_fanout
 from ncgnn.training.evaluation import check_metric, score
 
 if TYPE_CHECKING:
@@ -68,8 +77,12 @@ class State:
         best_epoch: The epoch that reached it first.
         grouping: NC and groups in force.
         best_grouping: NC and groups in force in the best epoch.
+        seen_grouping: NC and groups of the nodes that training sees, where these are not all.
+        checked_grouping: The same of the nodes that validation sees.
         best_weights: The parameters that were validated in the best epoch.
         mean_weights: Running mean of the parameters; empty where there is none.
+        batch: Number of batches done in an epoch that is not; their total loss and right answers
+            are ``batch_loss`` and ``batch_right``.
     """
 
     epoch: int = 0
@@ -79,8 +92,13 @@ class State:
     best_epoch: int = -1
     grouping: Grouping = field(default_factory=lambda: Grouping.start(0))
     best_grouping: Grouping = field(default_factory=lambda: Grouping.start(0))
+    seen_grouping: Grouping | None = None
+    checked_grouping: Grouping | None = None
     best_weights: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
     mean_weights: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
+    batch: int = 0
+    batch_loss: float = 0.0
+    batch_right: int = 0
 
 
 class Trainer:
@@ -91,9 +109,15 @@ class Trainer:
         inputs: The graph.
         split: Training, validation and test nodes.
         config: Learning rate, epochs, patience, seed, metric.
+
+    Attributes:
+        seen: What training sees of the graph: all of it, unless a protocol says otherwise.
+        seen_train: The training nodes, by their numbers there.
+        after_batch: Called after each batch of an epoch, when the state is up to date.
     """
 
     optimizer: EagerAdam
+    after_batch: Callable[[], None] | None = None
 
     def __init__(
         self, model: Model, inputs: GraphInputs, split: Split, config: TrainingConfig
@@ -106,11 +130,16 @@ class Trainer:
             torch.from_numpy(part.copy()).to(inputs.device)
             for part in (split.train, split.val, split.test)
         )
-        self.inputs = know_labels(inputs, split)
+        self.inputs = self.seen = know_labels(inputs, split)
+        self.seen_train = self.train
         self.correction = ShareCorrection.of(config.class_shares, inputs, split)
         self.phases = model.phases(config.epochs, config.patience)
         if not self.phases:
             raise InputError("the model's phases() must give at least one stage; it gave none.")
+        if config.batch_size is not None:
+            read_fanout(config.fanout, model)
+        elif config.fanout is not None:
+            raise InputError("fanout is for batches; set batch_size, too, or leave it out.")
         self.rule = model.rule
         start = Grouping.start(inputs.num_nodes)
         self.state = State(grouping=start, best_grouping=start)
@@ -128,7 +157,8 @@ class Trainer:
         devices = [self.inputs.device] if self.inputs.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
             # Changes of weights are counted in _step.
-            self.model.share_products(after_epoch is None or keeps_weights)
+            shares = (after_epoch is None or keeps_weights) and self.batches is None
+            self.model.share_products(shares)
             try:
                 while not self.finished:
                     record = self.epoch()
@@ -161,27 +191,84 @@ class Trainer:
 
     def _step(self, record: Record) -> None:
         """One step of Adam on the cross-entropy of the training nodes, if there is one to take."""
-        state, labels = self.state, self.inputs.labels.index_select(0, self.train)
+        state, train, grouping = self.state, self.seen_train, self.seen_grouping
+        labels = self.seen.labels.index_select(0, train)
         if self.model.fits_at_once:
-            logits = predict(self.model, self.inputs, state.grouping, nodes=self.train)
+            logits = predict(self.model, self.seen, grouping, nodes=train)
             self._record_step(record, cross_entropy(logits, labels), logits, labels)
             return
-        key = DropoutKey(self.config.seed, state.epoch)
+        if self.batches is not None:
+            self._step_in_batches(self.batches, record)
+        else:
+            group = grouping.group.to(self.seen.device)
+            loss, logits = self._descend(
+                DropoutKey(self.config.seed, state.epoch),
+                train,
+                labels,
+                lambda key: self.model(self.seen, group, key, train),
+            )
+            self._record_step(record, loss, logits, labels)
+        if decay := self.config.averaging:
+            steps = state.epoch - state.phase_start
+            state.mean_weights = average_weights(state.mean_weights, self.model, decay, steps)
+
+    def _descend(
+        self,
+        key: DropoutKey,
+        nodes: torch.Tensor,
+        labels: torch.Tensor,
+        compute: Callable[[DropoutKey], torch.Tensor],
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """One step of Adam on the cross-entropy of some nodes; the loss and the logits before."""
         self._seed_torch(key.at(_STEP_PLACE))
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
-        group = state.grouping.group.to(self.inputs.device)
-        logits = self.model(self.inputs, group, key, self.train)
+        logits = compute(key)
         loss = cross_entropy(logits, labels)
-        extra = self.model.extra_loss(self.train, labels)
+        extra = self.model.extra_loss(nodes, labels)
         loss = loss if extra is None else loss + extra
         loss.backward()
         self.optimizer.step()
         increment_version(list(self.model.parameters()))
-        self._record_step(record, loss, logits, labels)
-        if decay := self.config.averaging:
-            steps = state.epoch - state.phase_start
-            state.mean_weights = average_weights(state.mean_weights, self.model, decay, steps)
+        return loss.detach(), logits.detach()
+
+    def _step_in_batches(self, batches: Batches, record: Record) -> None:
+        """A step on each batch of the training nodes; what is recorded is the mean over nodes."""
+        state, train, epoch = self.state, self.seen_train, self.state.epoch
+        with batches.draw(train, self.seen_grouping.group, epoch, state.batch) as drawn:
+            for number, (nodes, block, group) in enumerate(drawn, state.batch):
+                labels = self.seen.labels.index_select(0, nodes)
+                key = DropoutKey(self.config.seed, epoch * batches.count(train) + number)
+                loss, logits = self._descend(
+                    key,
+                    nodes,
+                    labels,
+                    lambda key, block=block, group=group: compute_block(
+                        self.model, block, group, key
+                    ),
+                )
+                if not math.isfinite(float(loss)):
+                    raise self._divergence(f"the loss is {float(loss)}")
+                state.batch_loss += float(loss) * len(nodes)
+                state.batch_right += int((logits.argmax(1) == labels).sum())
+                state.batch = number + 1
+                if self.after_batch is not None and state.batch < batches.count(train):
+                    self.after_batch()
+        record["loss"] = state.batch_loss / len(train)
+        record["train_accuracy"] = state.batch_right / len(train)
+        state.batch, state.batch_loss, state.batch_right = 0, 0.0, 0
+
+    @cached_property
+    def batches(self) -> Batches | None:
+        """Draws batches of what training sees; None where it is trained on as a whole."""
+        if self.config.batch_size is None:
+            return None
+        return Batches(self.seen, self.model, self.config)
+
+    @property
+    def seen_grouping(self) -> Grouping:
+        """NC and groups of the nodes that training sees."""
+        return self.state.grouping
 
     def _record_step(
         self, record: Record, loss: torch.Tensor, logits: torch.Tensor, labels: torch.Tensor
@@ -193,11 +280,7 @@ class Trainer:
     def _validate(self, record: Record) -> torch.Tensor | None:
         """Score the validation nodes; returns the logits of all nodes if they were computed."""
         state, labels = self.state, self.inputs.labels.index_select(0, self.val)
-        everyone = self.model.computes_all
-        wanted = None if everyone else self.val
-        logits = predict(self.model, self.inputs, state.grouping, self.correction, wanted)
-        known = logits if everyone else None
-        logits = logits.index_select(0, self.val) if everyone else logits
+        logits, known = self._validation_logits()
         loss = float(cross_entropy(logits, labels))
         record["val_accuracy"] = _accuracy(logits, labels)
         record["val_loss"] = loss if math.isfinite(loss) else None
@@ -212,6 +295,14 @@ class Trainer:
         if self.rule is not None:
             self._describe_groups(record, self.rule)
         return known
+
+    def _validation_logits(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Logits of the validation nodes, and of all nodes if they were computed."""
+        everyone = self.model.computes_all or self.inputs.in_blocks
+        wanted = None if everyone else self.val
+        grouping, correction = self.state.grouping, self.correction
+        logits = predict(self.model, self.inputs, grouping, correction, wanted)
+        return (logits.index_select(0, self.val), logits) if everyone else (logits, None)
 
     def _keep_best(self, record: Record, logits: torch.Tensor | None) -> None:
         """Keep weights and groups of a new high, and regroup the nodes by their pseudo-labels."""
@@ -275,10 +366,10 @@ class Trainer:
         if not self.phases[state.phase].beats_earlier:
             state.best_score, state.best_epoch, state.best_weights = -1.0, -1, {}
         state.mean_weights = {}
-        labels = self.inputs.labels.index_select(0, self.train)
+        labels = self.seen.labels.index_select(0, self.seen_train)
         self._seed_torch(DropoutKey(self.config.seed, state.epoch).at(_PHASE_PLACE))
         self.model.eval()
-        self.model.begin_phase(state.phase, self.inputs, self.train, labels)
+        self.model.begin_phase(state.phase, self.seen, self.seen_train, labels)
         increment_version(list(self.model.parameters()))
         self.optimizer = self.new_optimizer()
 
@@ -317,7 +408,11 @@ def predict(
 ) -> torch.Tensor:
     """Logits of the given nodes, or of all, without dropout."""
     model.eval()
-    logits = model(inputs, grouping.group.to(inputs.device), None, nodes)
+    group = grouping.group.to(inputs.device)
+    if inputs.in_blocks and nodes is None:
+        logits = infer(BlockMaker(inputs, model), group)
+    else:
+        logits = model(inputs, group, None, nodes)
     return logits if correction is None else correction(logits, nodes)
 
 

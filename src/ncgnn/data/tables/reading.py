@@ -104,7 +104,7 @@ def _read_named(source: str | Path, what: str, encoding: str) -> SourceTable:
     path = Path(source).expanduser()
     ending = path.suffix.lower()
     kind = path.with_suffix("").suffix.lower() if ending in _PACKED else ending
-    if isinstance(source, str) and (_QUERY.match(text) and re.search(r"\s", text.strip())):
+    if isinstance(source, str) and is_query(text):
         return SourceTable(_query(text, what), f"the {what} query")
     if isinstance(source, str) and _REMOTE.match(text):
         return SourceTable(_query(_from(text), what), text)
@@ -143,15 +143,11 @@ def _read_text(path: Path, kind: str, encoding: str) -> SourceTable:
     text = _decode(path, encoding).lstrip("\r\n")
     if not text.strip():
         raise InputError(f"{path} is empty; write the table again.")
-    delimiter, notes = _DELIMITERS[kind], list[str]()
-    header = text[: text.find("\n") + 1 or len(text)]
-    counts = {mark: _outside_quotes(header).count(mark) for mark in (delimiter, ",", ";", "\t")}
-    best = max(counts, key=lambda mark: counts[mark])
-    if counts[best] and not counts[delimiter]:
-        delimiter = best
-        mark = "a tab" if best == "\t" else repr(best)
+    names, delimiter = _read_header(path, text, kind)
+    notes = list[str]()
+    if delimiter != _DELIMITERS[kind]:
+        mark = "a tab" if delimiter == "\t" else repr(delimiter)
         notes.append(f"The columns of {path.name} are separated by {mark}.")
-    names = _read_header(path, header, delimiter)
     if '"' in text:
         _check_quotes(path, text, delimiter)
     problems: list[str] = []
@@ -252,14 +248,35 @@ def _decode(path: Path, encoding: str) -> str:
 _AGAIN = "write the table again."
 
 
-def _read_header(path: Path, header: str, delimiter: str) -> list[str]:
+def read_header(path: Path, encoding: str = "utf-8") -> tuple[list[str], str]:
+    """The columns of a delimited text file and what separates them, by its first line alone."""
+    import pyarrow as pa
+
+    with reading(path, "text file"), pa.input_stream(str(path), compression="detect") as stream:
+        start = stream.read(_SMALLEST_BLOCK)
+    kind = path.suffix.lower()
+    kind = path.with_suffix("").suffix.lower() if kind in _PACKED else kind
+    text = start.decode(
+        "utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding, "replace"
+    )
+    return _read_header(path, text.lstrip("\r\n"), kind)
+
+
+def _read_header(path: Path, text: str, kind: str) -> tuple[list[str], str]:
+    """The names in the first line of a text, and the delimiter: that of its kind, or another."""
+    header = text[: text.find("\n") + 1 or len(text)]
+    delimiter = _DELIMITERS[kind]
+    counts = {mark: _outside_quotes(header).count(mark) for mark in (delimiter, ",", ";", "\t")}
+    best = max(counts, key=lambda mark: counts[mark])
+    if counts[best] and not counts[delimiter]:
+        delimiter = best
     try:
         names = next(csv.reader([header.rstrip("\r\n")], delimiter=delimiter, strict=True))
     except (csv.Error, StopIteration):
         raise InputError(
             f"{path}, row 1: the quotes of the header do not match; correct them."
         ) from None
-    return [name.strip() or f"unnamed {place}" for place, name in enumerate(names, 1)]
+    return [name.strip() or f"unnamed {place}" for place, name in enumerate(names, 1)], delimiter
 
 
 def _check_quotes(path: Path, text: str, delimiter: str) -> None:
@@ -317,14 +334,21 @@ def _plain_texts(table: Any) -> Any:
     return table
 
 
-def _query(query: str, what: str) -> Any:
+def is_query(text: str) -> bool:
+    """Whether a text is a SQL query, and not the name of a table or file."""
+    return bool(_QUERY.match(text) and re.search(r"\s", text.strip()))
+
+
+def import_duckdb(why: str) -> Any:
+    """The module, or an error that says why it is needed and how to install it."""
     try:
-        duckdb = import_module("duckdb")
+        return import_module("duckdb")
     except ImportError:
-        raise InputError(
-            f"the {what} are a query or a file that DuckDB reads, and it is not installed; "
-            "pip install 'ncgnn[duckdb]'."
-        ) from None
+        raise InputError(f"{why}, and it is not installed; pip install 'ncgnn[duckdb]'.") from None
+
+
+def _query(query: str, what: str) -> Any:
+    duckdb = import_duckdb(f"the {what} are a query or a file that DuckDB reads")
     try:
         with duckdb.connect() as connection:
             relation = connection.sql(query)

@@ -30,6 +30,7 @@ class TwoLayerGNN(Model):
 
     computes_all = False
     maskable = True
+    depth = 2
     Options = PlainOptions
     operators: ClassVar[Literal["gcn", "sage", "identity"]]
 
@@ -41,7 +42,7 @@ class TwoLayerGNN(Model):
             self.backbone = LinearBackbone(self.operators, chosen.self_loops, chosen.direction)
         else:
             self.backbone = LinearBackbone(self.operators, self_loops=True)
-        self.reach = self.backbone.reach(2)
+        self.reach, self.layer_hops = self.backbone.reach(2), self.backbone.operators.hops
         terms = self.backbone.terms
         self.first = LinearLayer(num_features, chosen.hidden, terms, bias=True)
         self.second = LinearLayer(chosen.hidden, num_classes, terms, bias=True)
@@ -63,6 +64,21 @@ class TwoLayerGNN(Model):
         hidden = relu_dropout(self._before(channel), self.dropout, at(key, 0))
         logits = self.backbone.second(self.second, channel, hidden)
         return logits if layout.position is None else logits.index_select(0, layout.position)
+
+    def compute_layer(
+        self,
+        number: int,
+        inputs: GraphInputs,
+        h: torch.Tensor | None,
+        group: torch.Tensor | None,
+        key: DropoutKey | None,
+    ) -> torch.Tensor:
+        """The hidden layer, and the logits."""
+        only = "first" if h is None else "second"
+        channel = self._layouts.find(inputs, None, only=only).channels[0]
+        if h is None:
+            return relu_dropout(self._before(channel), self.dropout, at(key, 0))
+        return self.backbone.second(self.second, channel, h)
 
     @torch.no_grad()
     def compute_hidden(

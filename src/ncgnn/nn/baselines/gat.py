@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.functional import elu
 
 from ncgnn.nn.base import DirectionOption, Model, PlainOptions, Rate, Width, parse_options
+from ncgnn.nn.blocks import first_rows
 from ncgnn.nn.functional import at, attend, dropout
 from ncgnn.nn.layers import FeatureLinear
 
@@ -70,7 +71,7 @@ class GAT(Model):
     paper = "Veličković et al., Graph Attention Networks, ICLR 2018, arXiv:1710.10903"
     family = "attention"
     memory = "nodes × hidden, edges × heads"
-    reach = 2
+    reach = depth = 2
     maskable = True
     Options = GATOptions
 
@@ -105,19 +106,33 @@ class GAT(Model):
 
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; nothing is dropped where ``key`` is None."""
+        hidden = self.compute_layer(0, inputs, None, None, key)
+        return self.compute_layer(1, inputs, hidden, None, key)
+
+    def compute_layer(
+        self,
+        number: int,
+        inputs: GraphInputs,
+        h: torch.Tensor | None,
+        group: torch.Tensor | None,
+        key: DropoutKey | None,
+    ) -> torch.Tensor:
+        """The concatenated heads after ELU, dropped as the second layer takes them; the logits."""
         along, *against = inputs.messages(self.direction or "incoming", self_loops=True)
         pattern, rate = along.pattern, self.attention_dropout
-        given = inputs, self.dropout, at(key, 0)
-        before = self.first(*given)
-        hidden = self.first_heads(pattern, before, rate, at(key, 1)).flatten(1) + self.first_bias
-        if self.first_more is not None:
-            heads, own = self.first_more(against[0].pattern, given, rate, at(key, 4))
-            hidden = hidden + heads.flatten(1) + own
-        hidden = dropout(elu(hidden), self.dropout, at(key, 2))
-        before = self.second(hidden)
+        if h is None:
+            given = inputs, self.dropout, at(key, 0)
+            before = self.first(*given)
+            heads = self.first_heads(pattern, before, rate, at(key, 1))
+            hidden = heads.flatten(1) + self.first_bias
+            if self.first_more is not None:
+                heads, own = self.first_more(against[0].pattern, given, rate, at(key, 4))
+                hidden = hidden + heads.flatten(1) + own
+            return dropout(elu(hidden), self.dropout, at(key, 2))
+        before = self.second(h)
         logits = self.second_heads(pattern, before, rate, at(key, 3)).mean(1) + self.second_bias
         if self.second_more is not None:
-            heads, own = self.second_more(against[0].pattern, (hidden,), rate, at(key, 5))
+            heads, own = self.second_more(against[0].pattern, (h,), rate, at(key, 5))
             logits = logits + heads.mean(1) + own
         return logits
 
@@ -135,7 +150,8 @@ class _Separate(nn.Module):
         self, pattern: SparsePattern, given: tuple[Any, ...], rate: float, key: int | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Of heads [n, heads, width] and of the node itself, from what linear maps are given."""
-        return self.heads(pattern, self.linear(*given), rate, key), self.own(*given)
+        own = first_rows(self.own(*given), pattern.shape[0])
+        return self.heads(pattern, self.linear(*given), rate, key), own
 
 
 class Attention(nn.Module):

@@ -16,6 +16,7 @@ from pydantic import Field
 from torch import nn
 
 from ncgnn.nn.base import ConvolutionOptions, DirectionOption, Model, Rate, Width, parse_options
+from ncgnn.nn.blocks import first_rows
 from ncgnn.nn.functional import at, attend, relu_dropout
 from ncgnn.nn.inputs import as_nodes
 from ncgnn.nn.layers import FeatureLinear, Norm, Term, make_norm, product
@@ -119,11 +120,11 @@ class AttentionConvolution(nn.Module):
     def forward(self, inputs: GraphInputs, h: torch.Tensor | None) -> torch.Tensor:
         """[n, hidden]."""
         along, *against = inputs.messages(self.direction, self_loops=self.self_loops)
-        z = _times(inputs, h, self.weight)
+        z = product(Term(inputs.features), self.weight) if h is None else h @ self.weight
         total = attend(along.pattern, z.unsqueeze(1), self.target, self.source).squeeze(1)
         for matrix in against:
             weight, target, source = self.against
-            z = _times(inputs, h, weight)
+            z = product(Term(inputs.features), weight) if h is None else h @ weight
             total = total + attend(matrix.pattern, z.unsqueeze(1), target, source).squeeze(1)
         return _plus(total, inputs, h, (self.own,), (None,))
 
@@ -154,10 +155,13 @@ def _times(
     operator: ConstantSparse | None = None,
 ) -> torch.Tensor:
     """The operator times h · weight, where None stands for the features."""
+    if operator is None:  # of rows that are wanted alone
+        if h is None:
+            return product(Term(first_rows(inputs.features, inputs.num_rows)), weight)
+        return first_rows(h, inputs.num_rows) @ weight
     if h is None:
         return product(Term(inputs.features, operator), weight)
-    total = h @ weight
-    return total if operator is None else operator @ total
+    return operator @ (h @ weight)
 
 
 class TunedOptions(ConvolutionOptions):
@@ -206,7 +210,7 @@ class TunedGNN(Model):
         super().__init__()
         chosen = parse_options(self.Options, options)
         self.dropout, self.jumping = chosen.dropout, chosen.jumping
-        self.reach = chosen.layers + self.degree_hops
+        self.depth, self.reach = chosen.layers, chosen.layers + self.degree_hops
         self.direction = chosen.direction
         self.layers, width, linear = nn.ModuleList(), num_features, FeatureLinear
         for _ in range(chosen.layers):
@@ -222,11 +226,29 @@ class TunedGNN(Model):
     def logits(self, inputs: GraphInputs, key: DropoutKey | None) -> torch.Tensor:
         """Logits of every node; nothing is dropped where ``key`` is None."""
         h: torch.Tensor | None = None
+        for place in range(len(self.layers)):
+            h = self.compute_layer(place, inputs, h, None, key)
+        return cast("torch.Tensor", h)
+
+    def compute_layer(
+        self,
+        number: int,
+        inputs: GraphInputs,
+        h: torch.Tensor | None,
+        group: torch.Tensor | None,
+        key: DropoutKey | None,
+    ) -> torch.Tensor:
+        """The rows of a layer; with ``jumping`` the sum of all so far stands beside them."""
         total: torch.Tensor | None = None
-        for place, layer in enumerate(self.layers):
-            h = relu_dropout(layer(inputs, h), self.dropout, at(key, place))
-            total = h if total is None or not self.jumping else total + h
-        return self.readout(cast("torch.Tensor", total))
+        if h is not None and self.jumping:
+            h, total = h.chunk(2, dim=1)
+        given = self.layers[number](inputs, h)
+        h = relu_dropout(given, self.dropout, at(key, number))
+        if self.jumping:
+            total = h if total is None else first_rows(total, len(h)) + h
+        if number < len(self.layers) - 1:
+            return h if total is None else torch.cat([h, total], dim=1)
+        return self.readout(h if total is None else total)
 
     def node_logits(
         self,
@@ -339,5 +361,13 @@ class TunedLayer(nn.Module):
         """[n, hidden], before the activation."""
         total = self.convolution(inputs, h)
         if self.residual is not None:
-            total = total + self.residual(inputs if h is None else h)
+            total = total + self._residual_rows(inputs, h, self.residual)
         return self.norm(total)
+
+    def _residual_rows(
+        self, inputs: GraphInputs, h: torch.Tensor | None, linear: Any
+    ) -> torch.Tensor:
+        if h is not None:
+            return linear(first_rows(h, inputs.num_rows))
+        features = first_rows(inputs.features, inputs.num_rows)
+        return product(Term(features), linear.weight) + linear.bias

@@ -28,6 +28,7 @@ from torch import nn
 
 from ncgnn.errors import InputError
 from ncgnn.nn.base import NotCopied
+from ncgnn.nn.blocks import first_rows
 from ncgnn.nn.functional import attend, sum_of_products
 from ncgnn.nn.inputs import propagates_first, select_rows
 from ncgnn.nn.layers import Term
@@ -37,7 +38,7 @@ from ncgnn.sparse import ConstantSparse, SparsePattern, add_self_loops
 if TYPE_CHECKING:
     from ncgnn.nn.inputs import Direction, GraphInputs
     from ncgnn.nn.layers import SharedProducts
-    from ncgnn.nn.separated.channels import Operators, Separation
+    from ncgnn.nn.separated.channels import Layer, MakeChannel, Operators, Separation
 
 
 #: How the weights of a linear layer begin: Xavier-uniform with the gain of ReLU, or uniform within
@@ -49,7 +50,13 @@ _FEW = 0.25
 
 
 class Backbone(ABC):
-    """Makes the layers of a channel, and applies them to what the channel's mode lets through."""
+    """Makes the layers of a channel, and applies them to what the channel's mode lets through.
+
+    Attributes:
+        extra_hops: How much farther than their messages layers look, for what they normalize by.
+    """
+
+    extra_hops: int = 0
 
     @abstractmethod
     def layer(self, width: int, hidden: int) -> nn.Module:
@@ -60,10 +67,8 @@ class Backbone(ABC):
         return None
 
     @abstractmethod
-    def channels(
-        self, inputs: GraphInputs, separation: Separation, num_groups: int
-    ) -> Callable[[torch.Tensor, torch.Tensor], Channel]:
-        """What makes a channel from the nodes of its group and all nodes ordered by group."""
+    def channels(self, inputs: GraphInputs, separation: Separation, num_groups: int) -> MakeChannel:
+        """What makes a channel of its number, the nodes of its group and all nodes by group."""
 
     @abstractmethod
     def first(
@@ -74,6 +79,10 @@ class Backbone(ABC):
     @abstractmethod
     def second(self, layer: Any, channel: Channel, hidden: torch.Tensor) -> torch.Tensor:
         """The second layer's rows for the channel's targets."""
+
+    def reads_messages(self, layer: Any, channel: Channel) -> bool:
+        """Whether the second layer needs no rows for its gradients but those that it has passed."""
+        return False
 
     @abstractmethod
     def restrict(self, channel: Channel, places: torch.Tensor) -> Any:
@@ -185,12 +194,21 @@ class LinearBackbone(Backbone):
             if operator is not None and not propagates_first(operator, weight):
                 passed.append(operator @ sum_of_products([hidden], [weight]))
                 continue
-            rows.append(hidden if operator is None else operator @ hidden)
+            # Targets are the first of those who send.
+            count = len(channel.targets)
+            rows.append(first_rows(hidden, count) if operator is None else operator @ hidden)
             weights.append(weight)
         total = sum_of_products(rows, weights, layer.bias) if rows else layer.bias
         for part in passed:
             total = part if total is None else total + part
         return cast("torch.Tensor", total)
+
+    def reads_messages(self, layer: LinearLayer, channel: Channel) -> bool:
+        """Whether every operator comes before its weights."""
+        if not channel.second:  # it is in another block
+            return False
+        pairs = zip(channel.second, layer.weights, strict=True)
+        return all(operator and propagates_first(operator, weight) for operator, weight in pairs)
 
     def restrict(self, channel: Channel, places: torch.Tensor) -> Operators:
         """Rows of the operators."""
@@ -254,6 +272,7 @@ class ConvBackbone(Backbone):
     ) -> None:
         self.constructor, self.self_loops, self.kind = constructor, self_loops, kind
         self.direction: Direction = direction
+        self.extra_hops = 0 if self.reach(2) else 1  # as far as PyG's own layers look
 
     def reach(self, layers: int) -> int | None:
         """One hop per layer of this package; what another layer normalizes by is not known."""
@@ -329,6 +348,7 @@ class TwoWayBackbone(Backbone):
 
     def __init__(self, constructor: LayerConstructor, self_loops: bool) -> None:
         self.ways = [ConvBackbone(constructor, self_loops, "separate", kind) for kind in (0, 1)]
+        self.extra_hops = self.ways[0].extra_hops
 
     def reach(self, layers: int) -> int | None:
         """That of one of the layers: receptive fields follow edges both ways."""
@@ -338,14 +358,14 @@ class TwoWayBackbone(Backbone):
         """A layer per direction."""
         return nn.ModuleList(way.layer(width, hidden) for way in self.ways)
 
-    def channels(
-        self, inputs: GraphInputs, separation: Separation, num_groups: int
-    ) -> Callable[[torch.Tensor, torch.Tensor], Channel]:
+    def channels(self, inputs: GraphInputs, separation: Separation, num_groups: int) -> MakeChannel:
         """Channels with the edges of both directions."""
         makers = [way.channels(inputs, separation, num_groups) for way in self.ways]
 
-        def make(rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
-            along, against = (maker(rows, ordered) for maker in makers)
+        def make(
+            number: int, nodes: torch.Tensor, ordered: torch.Tensor, only: Layer | None = None
+        ) -> Channel:
+            along, against = (maker(number, nodes, ordered, only) for maker in makers)
             firsts, seconds = (along.first, against.first), (along.second, against.second)
             return replace(along, first=firsts, second=seconds)
 
@@ -386,30 +406,41 @@ class ConvChannels:
         self.inputs, self.edges = inputs, edges
         self.separation, self.self_loops = separation, self_loops
 
-    def __call__(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
+    def __call__(
+        self, number: int, nodes: torch.Tensor, ordered: torch.Tensor, only: Layer | None = None
+    ) -> Channel:
         """The channel of the group that holds the given nodes."""
         everyone, mode = self.inputs.everyone, self.separation
+        reached, kept, rows = everyone, None, nodes
+        if self.inputs.num_rows < len(everyone):  # the layer gives more rows than are wanted
+            reached = kept = everyone[: self.inputs.num_rows]
+            rows = nodes[nodes < len(reached)]
         inside = torch.zeros(len(everyone), dtype=torch.bool, device=everyone.device)
-        inside[rows] = True
+        inside[nodes] = True
         from_group, into_group = inside[self.edges[0]], inside[self.edges[1]]
+        first = None
         if mode == "renormalized":
-            first = ConvInput(self._keep(into_group), self.inputs.x)
-            return Channel(everyone, everyone, first, ConvInput(self._keep(from_group)))
-        first = self._into(into_group, inside, rows)
+            if only != "second":
+                first = ConvInput(self._keep(into_group), self.inputs.x, keep=kept)
+            second = ConvInput(self._keep(from_group), keep=kept)
+            return Channel(reached, reached, everyone, first, second)
+        if only != "second":
+            first = self._into(into_group, inside, rows)
         if mode == "source":
-            gather = torch.full_like(everyone, len(rows))  # the row of zeros
-            gather[rows] = torch.arange(len(rows), device=rows.device)
-            second = ConvInput(self._keep(from_group), gather=gather)
-            return Channel(rows, everyone, first, second)
+            gather = torch.full_like(everyone, len(nodes))  # the row of zeros
+            gather[nodes] = torch.arange(len(nodes), device=nodes.device)
+            second = ConvInput(self._keep(from_group), gather=gather, keep=kept)
+            return Channel(rows, reached, nodes, first, second)
         features = self.inputs.features
         raw = Term(features if len(rows) == len(everyone) else select_rows(features, rows))
         if mode == "target-only":
             place = torch.empty_like(ordered)
             place[ordered] = everyone
             second = ConvInput(self._keep(into_group), gather=place, keep=rows)
-            return Channel(rows, rows, first, second, raw)
-        within = self._relabel(from_group & into_group, rows)
-        return Channel(rows, rows, first, ConvInput(within), raw)
+            return Channel(rows, rows, ordered, first, second, raw)
+        within = self._relabel(from_group & into_group, nodes)
+        keep = None if kept is None else torch.arange(len(rows), device=rows.device)
+        return Channel(rows, rows, nodes, first, ConvInput(within, keep=keep), raw)
 
     def _into(self, into: torch.Tensor, inside: torch.Tensor, rows: torch.Tensor) -> ConvInput:
         """The first layer on the group and whoever sends messages into it."""

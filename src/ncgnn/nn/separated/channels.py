@@ -26,15 +26,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 import torch
 
+from ncgnn.nn.blocks import Masked, first_rows, scale_block
 from ncgnn.nn.inputs import as_group, as_nodes, select_rows
 from ncgnn.nn.layers import Term
 from ncgnn.sparse import (
     ConstantSparse,
+    MaskedSparse,
     directed_normalize,
     gcn_normalize,
     masked_adjacency,
@@ -44,11 +47,13 @@ from ncgnn.sparse import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ncgnn.nn.inputs import Direction, GraphInputs
+    from ncgnn.nn.inputs import Constant, Direction, GraphInputs
     from ncgnn.nn.separated.backbones import Backbone
 
 Separation = Literal["strict", "source", "renormalized", "target-only", "none"]
 SEPARATIONS: tuple[str, ...] = get_args(Separation)
+#: Which of a channel's layers.
+Layer = Literal["first", "second"]
 DISJOINT = ("strict", "target-only", "none")
 # Training and validation nodes, and a few more that someone may ask for in turn.
 _MOST_SELECTIONS = 4
@@ -61,6 +66,9 @@ class Channel:
     Attributes:
         sources: Nodes whose rows the first layer computes.
         targets: Nodes that the second layer writes to.
+        senders: Nodes whose rows the second layer reads, in this order: the sources, or those of
+            all channels where they are pooled. In a block some of them are in its last hop, whose
+            rows the first layer of this block does not compute.
         first: What the backbone's first layer works on.
         second: What its second layer works on.
         raw: The features of the targets, where every node is a target of one channel only.
@@ -68,6 +76,7 @@ class Channel:
 
     sources: torch.Tensor
     targets: torch.Tensor
+    senders: torch.Tensor
     first: Any
     second: Any
     raw: Term | None = None
@@ -109,6 +118,7 @@ class Layouts:
         self._parts = (backbone, separation, num_groups)
         self._lock = Lock()
         self._inputs: GraphInputs | None = None
+        self._only: Layer | None = None
         self._layout: Layout | None = None
         self._selected: list[tuple[torch.Tensor, bool, Layout]] = []
 
@@ -119,10 +129,15 @@ class Layouts:
         nodes: torch.Tensor | None = None,
         *,
         narrow: bool = False,
+        only: Layer | None = None,
+        forget: Callable[[], None] | None = None,
     ) -> Layout:
         """The layout for a graph, the group of each node and the nodes that are asked for.
 
         With ``narrow``, and few nodes, the first layer has those rows only that the second needs.
+        In a block, which serves one layer, the other one may be left out.
+        ``forget`` is called before another layout is made, to free what was computed with the old
+        one.
         """
         backbone, separation, num_groups = self._parts
         # What is kept serves later training too.
@@ -130,13 +145,17 @@ class Layouts:
             group = as_group(group, num_groups, inputs.everyone)
             if separation == "none":
                 group = torch.zeros_like(group)
-            if inputs is not self._inputs:
+            only = only if inputs.degrees is not None else None
+            if inputs is not self._inputs or only != self._only:
                 channels = 1 if separation == "none" else num_groups
                 self._make_channel = backbone.channels(inputs, separation, channels)
-                self._raw = Term(inputs.features)
+                self._only = only
+                self._raw = Term(first_rows(inputs.features, inputs.num_rows))
                 self._inputs, self._layout = inputs, None
             if self._layout is None or not torch.equal(self._layout.group, group):
                 self._layout, self._selected = None, []  # free memory before asking for more
+                if forget is not None:
+                    forget()
                 self._layout = self._arrange(group.clone())
             if nodes is None:
                 return self._layout
@@ -159,13 +178,17 @@ class Layouts:
         channels = 1 if separation == "none" else num_groups
         members = [torch.nonzero(group == s).flatten() for s in range(channels)]
         ordered = torch.cat(members)
+        made = tuple(
+            self._make_channel(s, rows, ordered, self._only) for s, rows in enumerate(members)
+        )
         disjoint, position = separation in DISJOINT, None
         if disjoint:
-            position = torch.empty_like(ordered)
-            position[ordered] = torch.arange(len(ordered), device=ordered.device)
+            targets = torch.cat([channel.targets for channel in made])
+            position = torch.empty_like(targets)
+            position[targets] = torch.arange(len(targets), device=targets.device)
         return Layout(
             group,
-            tuple(self._make_channel(rows, ordered) for rows in members),
+            made,
             disjoint,
             pooled=separation == "target-only",
             raw=None if disjoint else self._raw,
@@ -196,7 +219,7 @@ def restrict(
             places = torch.nonzero(asked.index_select(0, channel.targets)).flatten()
         raw = channel.raw and Term(select_rows(channel.raw.constant, places))
         targets, second = channel.targets.index_select(0, places), second_of(channel, places)
-        channels.append(Channel(channel.sources, targets, channel.first, second, raw))
+        channels.append(replace(channel, targets=targets, second=second, raw=raw))
     position = None
     if layout.disjoint:
         places = torch.empty_like(layout.group)
@@ -228,24 +251,38 @@ class LinearChannels:
         self.inputs, self.operators, self.num_groups = inputs, operators, num_groups
         self.separation: Separation = separation
 
-    def __call__(self, rows: torch.Tensor, ordered: torch.Tensor) -> Channel:
+    def __call__(
+        self, number: int, nodes: torch.Tensor, ordered: torch.Tensor, only: Layer | None = None
+    ) -> Channel:
         """The channel of the group that holds the given nodes; ``ordered`` are all, by group."""
-        inputs, everyone, whole = self.inputs, self.inputs.everyone, self.operators.whole
+        inputs, everyone = self.inputs, self.inputs.everyone
+        reached = everyone[: inputs.num_rows]
         if self.separation == "renormalized":
             inside = torch.zeros_like(everyone, dtype=torch.bool)
-            inside[rows] = True
-            into, out = self.operators.masked_targets(inside), self.operators.masked_sources(inside)
-            first = tuple(Term(inputs.features, operator) for operator in into)
-            return Channel(everyone, everyone, first, out)
-        first = tuple(self._first_term(operator, rows) for operator in whole)
-        if self.separation == "source":
-            second = tuple(self._block(operator, everyone, rows) for operator in whole)
-            return Channel(rows, everyone, first, second)
-        if self.separation == "target-only":
-            second = tuple(self._block(operator, rows, ordered) for operator in whole)
+            inside[nodes] = True
+            into, out = self.operators.masked(inside, number, only)
+            first = tuple(self._masked_term(operator) for operator in into)
+            return Channel(reached, reached, everyone, first, out)
+        whole = self.operators.whole
+        rows = nodes if len(reached) == len(everyone) else nodes[nodes < len(reached)]
+        first = () if only == "second" else tuple(self._first_term(one, rows) for one in whole)
+        disjoint, second = self.separation in DISJOINT, ()
+        targets = rows if disjoint else reached
+        senders = ordered if self.separation == "target-only" else nodes
+        raw = Term(self._rows_of(inputs.features, rows)) if disjoint else None
+        if only == "first":
+            return Channel(rows, targets, senders, first, second, raw)
+        if self.separation in ("source", "target-only"):
+            second = tuple(self._block(operator, targets, senders) for operator in whole)
         else:
-            second = whole if len(rows) == len(everyone) else self.operators.within(rows)
-        return Channel(rows, rows, first, second, Term(self._rows_of(inputs.features, rows)))
+            second = whole if len(nodes) == len(everyone) else self.operators.within(rows, nodes)
+        return Channel(rows, targets, senders, first, second, raw)
+
+    def _masked_term(self, operator: ConstantSparse | None) -> Term:
+        """A term of the first layer norm(M_s A)."""
+        if operator is None:
+            return Term(first_rows(self.inputs.features, self.inputs.num_rows))
+        return self._apply(operator, self.inputs.features)
 
     def _first_term(self, operator: ConstantSparse | None, rows: torch.Tensor) -> Term:
         """A term of the first layer M_s S, propagated beforehand where that is cheaper."""
@@ -253,11 +290,21 @@ class LinearChannels:
             return Term(self._rows_of(self.inputs.features, rows))
         constant, left = self.inputs.propagate(operator, uses=self.num_groups)
         if left:
-            return Term(constant, self._rows_of(operator, rows))
+            return self._apply(self._rows_of(operator, rows), constant)
         return Term(self._rows_of(constant, rows))
 
+    def _apply(self, operator: ConstantSparse, features: Constant) -> Term:
+        """Operator · features, multiplied at once in a block, which has few rows and many nodes."""
+        if self.inputs.degrees is not None and isinstance(features, torch.Tensor):
+            return Term(operator @ features)
+        return Term(features, operator)
+
     def _rows_of(self, matrix: Any, rows: torch.Tensor) -> Any:
-        return matrix if len(rows) == self.inputs.num_nodes else select_rows(matrix, rows)
+        if len(rows) == matrix.shape[0]:
+            return matrix
+        if len(rows) == self.inputs.num_rows:
+            return first_rows(matrix, len(rows))
+        return select_rows(matrix, rows)
 
     def _block(
         self, operator: ConstantSparse | None, rows: torch.Tensor, columns: torch.Tensor
@@ -274,6 +321,7 @@ def identity(size: int, like: torch.Tensor, dtype: torch.dtype) -> ConstantSpars
     return ConstantSparse.from_csr(starts, starts[:-1], ones, shape=(size, size))
 
 
+MakeChannel: TypeAlias = "Callable[[int, torch.Tensor, torch.Tensor, Layer | None], Channel]"
 Operators: TypeAlias = "tuple[ConstantSparse | None, ...]"
 
 
@@ -303,12 +351,18 @@ class LinearOperators(ABC):
     def __init__(
         self, inputs: GraphInputs, self_loops: bool, direction: Direction = "incoming"
     ) -> None:
-        self.separate = direction == "separate"
+        self.separate, self.degrees = direction == "separate", inputs.degrees
+        self.loops = float(self_loops and not self.separate)
         self.own: Operators = (None,) if self._needs_own(self_loops, direction) else ()
         self.bases: tuple[ConstantSparse, ...] = ()
         if self.has_messages:
             self.bases = inputs.messages(direction, self_loops=self_loops)
-        self.whole = self._of(self.bases)
+
+    @cached_property
+    @torch.inference_mode(False)
+    def whole(self) -> Operators:
+        """Messages along all edges."""
+        return self._of(self.bases)
 
     @classmethod
     def count_terms(cls, self_loops: bool, direction: Direction) -> int:
@@ -320,25 +374,52 @@ class LinearOperators(ABC):
     def _needs_own(cls, self_loops: bool, direction: Direction) -> bool:
         return cls.has_own or (self_loops and direction == "separate")
 
-    def _of(self, adjacencies: tuple[ConstantSparse, ...]) -> Operators:
+    def _of(
+        self, adjacencies: tuple[ConstantSparse, ...], masked: Masked | None = None
+    ) -> Operators:
         """The operators of adjacencies that hold self-loops already where they are wanted."""
-        return (*self.own, *map(self._normalize, adjacencies))
+        made = (self._normalize(one, kind, masked) for kind, one in enumerate(adjacencies))
+        return (*self.own, *made)
 
     @abstractmethod
-    def _normalize(self, adjacency: ConstantSparse) -> ConstantSparse:
-        """The operator of one adjacency."""
+    def _normalize(
+        self, adjacency: ConstantSparse, kind: int, masked: Masked | None
+    ) -> ConstantSparse:
+        """The operator of one adjacency, of a kind of messages, of which some may be masked."""
 
-    def masked_targets(self, inside: torch.Tensor) -> Operators:
-        """norm(M A): only nodes inside receive messages; degrees are of the masked matrix."""
-        return self._of(tuple(masked_adjacency(base, targets=inside) for base in self.bases))
+    def masked(
+        self, inside: torch.Tensor, number: int, only: Layer | None = None
+    ) -> tuple[Operators, Operators]:
+        """norm(M A) and norm(A M): only nodes inside receive, or send, messages.
 
-    def masked_sources(self, inside: torch.Tensor) -> Operators:
-        """norm(A M): only nodes inside send messages; degrees are of the masked matrix."""
-        return self._of(tuple(masked_adjacency(base, sources=inside) for base in self.bases))
+        Degrees are those of the masked matrices.
 
-    def within(self, rows: torch.Tensor) -> Operators:
-        """Messages among the given nodes only, [rows, rows]: separation changes no degree."""
-        return tuple(operator and operator.block(rows, rows) for operator in self.whole)
+
+        Args:
+            inside: Which nodes are.
+            number: Of the group that they are.
+            only: Which of the two is needed, for the ``first`` layer or the ``second``.
+        """
+        into: tuple[ConstantSparse, ...] = ()
+        out: tuple[ConstantSparse, ...] = ()
+        if only != "second":
+            into = tuple(masked_adjacency(base, targets=inside) for base in self.bases)
+        if only != "first":
+            out = tuple(masked_adjacency(base, sources=inside) for base in self.bases)
+        for base, one, other in zip(self.bases, into, out, strict=False):
+            if not isinstance(base, MaskedSparse) and base.t() is base:
+                one.pattern.mirror(other.pattern)
+        return (
+            self._of(into, Masked("targets", inside, number)),
+            self._of(out, Masked("sources", inside, number)),
+        )
+
+    def within(self, rows: torch.Tensor, nodes: torch.Tensor) -> Operators:
+        """Messages to the given rows from the given nodes, which rows are the first ones of.
+
+        Separation changes no degree.
+        """
+        return tuple(operator and operator.block(rows, nodes) for operator in self.whole)
 
 
 class GcnOperators(LinearOperators):
@@ -351,7 +432,11 @@ class GcnOperators(LinearOperators):
     bias = False
     degree_hops = 1
 
-    def _normalize(self, adjacency: ConstantSparse) -> ConstantSparse:
+    def _normalize(
+        self, adjacency: ConstantSparse, kind: int, masked: Masked | None
+    ) -> ConstantSparse:
+        if self.degrees is not None:
+            return scale_block(adjacency, self.degrees, kind, masked, self.loops)
         if self.separate:
             return directed_normalize(adjacency)
         return gcn_normalize(adjacency, self_loops=False)
@@ -362,7 +447,9 @@ class MeanOperators(LinearOperators):
 
     bias = False
 
-    def _normalize(self, adjacency: ConstantSparse) -> ConstantSparse:
+    def _normalize(
+        self, adjacency: ConstantSparse, kind: int, masked: Masked | None
+    ) -> ConstantSparse:
         return row_normalize(adjacency)
 
 
@@ -376,9 +463,9 @@ class SageOperators(MeanOperators):
     bias = True
     has_own = True
 
-    def within(self, rows: torch.Tensor) -> Operators:
+    def within(self, rows: torch.Tensor, nodes: torch.Tensor) -> Operators:
         """The mean over the neighbors among the given nodes."""
-        return self._of(tuple(base.block(rows, rows) for base in self.bases))
+        return self._of(tuple(base.block(rows, nodes) for base in self.bases))
 
 
 class IdentityOperators(LinearOperators):
@@ -389,7 +476,9 @@ class IdentityOperators(LinearOperators):
     has_messages = False
     hops = 0
 
-    def _normalize(self, adjacency: ConstantSparse) -> ConstantSparse:
+    def _normalize(
+        self, adjacency: ConstantSparse, kind: int, masked: Masked | None
+    ) -> ConstantSparse:
         return adjacency
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ncgnn.nn.inputs import Direction, GraphInputs
     from ncgnn.nn.layers import Term
     from ncgnn.nn.separated.backbones import Backbone, LayerConstructor
-    from ncgnn.nn.separated.channels import Channel
+    from ncgnn.nn.separated.channels import Channel, Layout
 
 BackboneName = Literal["gcn", "sage"]
 
@@ -159,6 +159,7 @@ class SeparatedGNN(Model):
     uses_weights = True
     Options = SeparatedOptions
     computes_all = False
+    depth = 2
     layer: ClassVar[BackboneName | LayerConstructor] = "gcn"
 
     def __init__(
@@ -172,13 +173,14 @@ class SeparatedGNN(Model):
         chosen = parse_options(self.Options, options)
         self.rule, hidden = chosen.rule, chosen.hidden
         self.separation: Separation = chosen.separation
+        self.counts_groups = chosen.separation == "renormalized"
         self.dropout, self.readout_dropout = chosen.dropout, chosen.readout_dropout
         self.num_groups = len(chosen.dropout)
         self.activation = chosen.activation
         self.direction = chosen.direction
         self.backbone = self._make_backbone(backbone or type(self).layer, chosen)
         self.uses_weights = self.maskable = isinstance(self.backbone, LinearBackbone)
-        self.reach = self.backbone.reach(2)
+        self.reach, self.extra_hops = self.backbone.reach(2), self.backbone.extra_hops
         channels = 1 if self.separation == "none" else self.num_groups
         self.first = nn.ModuleList(
             self.backbone.layer(num_features, hidden) for _ in range(channels)
@@ -216,8 +218,13 @@ class SeparatedGNN(Model):
     ) -> torch.Tensor:
         """Logits of the given nodes, None = all; the second layer computes no other rows."""
         single = not (torch.is_grad_enabled() or self._products.active)
-        layout = self._layouts.find(inputs, group, nodes, narrow=single)
-        channels, alpha = layout.channels, self.channel_alpha
+        # Where all nodes are asked for, they are grouped anew by the answers.
+        regroups = self.rule is not None and self.rule.grouped and len(self.first) > 1
+        self._products.last = nodes is None and regroups
+        layout = self._layouts.find(
+            inputs, group, nodes, narrow=single, forget=self._products.clear
+        )
+        channels = layout.channels
         pool: torch.Tensor | None = None
         if layout.pooled:
             pool = torch.cat([self._hidden(s, channel, key) for s, channel in enumerate(channels)])
@@ -228,11 +235,44 @@ class SeparatedGNN(Model):
             )
             for s, channel in enumerate(channels)
         ]
+        return self._mix(layout, passed, key)
+
+    def compute_layer(
+        self,
+        number: int,
+        inputs: GraphInputs,
+        h: torch.Tensor | None,
+        group: torch.Tensor | None,
+        key: DropoutKey | None,
+    ) -> torch.Tensor:
+        """H_1, that of all channels side by side where nodes have one in each; then the logits."""
+        layout = self._layouts.find(inputs, group, only="first" if h is None else "second")
+        channels, width = layout.channels, self.raw.shape[1]
+        several = self.separation == "renormalized"
+        if h is None:
+            parts = [self._hidden(s, channel, key) for s, channel in enumerate(channels)]
+            if several:
+                return torch.cat(parts, dim=1)
+            place = torch.cat([channel.sources for channel in channels]).argsort()
+            return torch.cat(parts).index_select(0, place)
+        passed: list[torch.Tensor] = []
+        for s, channel in enumerate(channels):
+            sent = h[:, s * width : (s + 1) * width] if several else h
+            if len(channel.senders) < len(h) or layout.pooled:
+                sent = sent.index_select(0, channel.senders)
+            passed.append(self.backbone.second(self.second[s], channel, sent))
+        return self._mix(layout, passed, key)
+
+    def _mix(
+        self, layout: Layout, passed: list[torch.Tensor], key: DropoutKey | None
+    ) -> torch.Tensor:
+        """Logits of a layout's targets, from what every channel passed on and raw features."""
+        channels, alpha = layout.channels, self.channel_alpha
         if self.activation:
             passed = [torch.relu(rows) for rows in passed]
         if not layout.disjoint:  # nodes receive from several channels
             raw = product(cast("Term", layout.raw), self.raw)
-            own = (1 - alpha).index_select(0, layout.group)[:, None]
+            own = (1 - alpha).index_select(0, layout.group[: len(raw)])[:, None]
             weights = torch.cat([own, alpha.expand(len(own), -1)], dim=1)
             return self._read([raw, *passed], weights, channels[0].targets, key)
         logits: list[torch.Tensor] = []
@@ -244,8 +284,9 @@ class SeparatedGNN(Model):
 
     def _hidden(self, s: int, channel: Channel, key: DropoutKey | None) -> torch.Tensor:
         """H_1 of a channel."""
+        light = self.backbone.reads_messages(self.second[s], channel)
         before = self.backbone.first(self.first[s], channel, self._products, f"first.{s}")
-        return relu_dropout(before, self.dropout[s], at(key, s), channel.sources)
+        return relu_dropout(before, self.dropout[s], at(key, s), channel.sources, light=light)
 
     def _read(
         self,
@@ -256,7 +297,9 @@ class SeparatedGNN(Model):
     ) -> torch.Tensor:
         """Logits of a weighted sum of raw features and what channels passed on."""
         place, rate = at(key, self.num_groups), self.readout_dropout
-        return self.readout(mix_relu_dropout(parts, weights, rate, place, nodes))
+        # Linear layers do not look at what they gave again.
+        owned = key is not None and self.maskable and not self.activation
+        return self.readout(mix_relu_dropout(parts, weights, rate, place, nodes, owned=owned))
 
     @torch.no_grad()
     def compute_hidden(

@@ -134,7 +134,7 @@ class SeparatedTunedGNN(Model):
             chosen.self_loops and not separate,
             chosen.direction,
         )
-        self.reach = backbone.reach(chosen.layers)
+        self.depth, self.reach = chosen.layers, backbone.reach(chosen.layers)
         self._layouts = Layouts(backbone, chosen.separation, self.num_groups)
 
     @classmethod
@@ -158,19 +158,51 @@ class SeparatedTunedGNN(Model):
     ) -> torch.Tensor:
         """Logits of the given nodes, None = all."""
         layout = self._layouts.find(inputs, group)
-        sizes = [len(channel.targets) for channel in layout.channels]
         rows: list[torch.Tensor] | None = None
-        for place, layer in enumerate(self.layers):
-            rows = [
-                relu_dropout(part, rate, at(key, place), channel.targets)
-                for part, rate, channel in zip(
-                    layer(layout, rows).split(sizes), self.dropout, layout.channels, strict=False
-                )
-            ]
+        for number in range(len(self.layers)):
+            sent = rows
+            if rows is not None and layout.pooled:
+                sent = [torch.cat(rows)] * len(rows)
+            rows = self._rows(number, layout, sent, rows, key)
         wanted = cast("torch.Tensor", layout.position)
         if nodes is not None:
             wanted = wanted.index_select(0, as_nodes(nodes, inputs.everyone))
         return self._read(layout, rows or [], key).index_select(0, wanted)
+
+    def compute_layer(
+        self,
+        number: int,
+        inputs: GraphInputs,
+        h: torch.Tensor | None,
+        group: torch.Tensor | None,
+        key: DropoutKey | None,
+    ) -> torch.Tensor:
+        """The rows of a layer, those of each node by the weights of its group."""
+        layout = self._layouts.find(inputs, group, only="first" if h is None else "second")
+        sent = own = None
+        if h is not None:
+            sent = [h.index_select(0, channel.senders) for channel in layout.channels]
+            own = [h.index_select(0, channel.targets) for channel in layout.channels]
+        rows = self._rows(number, layout, sent, own, key)
+        last = number == len(self.layers) - 1
+        found = self._read(layout, rows, key) if last else torch.cat(rows)
+        return found.index_select(0, cast("torch.Tensor", layout.position))
+
+    def _rows(
+        self,
+        number: int,
+        layout: Layout,
+        sent: list[torch.Tensor] | None,
+        own: list[torch.Tensor] | None,
+        key: DropoutKey | None,
+    ) -> list[torch.Tensor]:
+        """The rows of a layer per channel, after the activation."""
+        sizes = [len(channel.targets) for channel in layout.channels]
+        parts = self.layers[number](layout, sent, own).split(sizes)
+        return [
+            relu_dropout(part, rate, at(key, number), channel.targets)
+            for part, rate, channel in zip(parts, self.dropout, layout.channels, strict=False)
+        ]
 
     def _read(
         self, layout: Layout, rows: list[torch.Tensor], key: DropoutKey | None
@@ -227,23 +259,32 @@ class _GroupedLayer(nn.Module):
             for parameter in self.groups.parameters():
                 nn.init.zeros_(parameter)
 
-    def forward(self, layout: Layout, rows: list[torch.Tensor] | None) -> torch.Tensor:
-        """[n, hidden] in the order of the groups, before the activation; None: the features."""
-        pool = torch.cat(rows) if rows is not None and layout.pooled else None
+    def forward(
+        self,
+        layout: Layout,
+        sent: list[torch.Tensor] | None,
+        rows: list[torch.Tensor] | None,
+    ) -> torch.Tensor:
+        """[n, hidden] in the order of the groups, before the activation.
+
+        Args:
+            layout: The channels.
+            sent: Per channel, the rows that messages are made of; None: the features.
+            rows: Per channel, those of its targets themselves.
+        """
         parts: list[torch.Tensor] = []
         for s, channel in enumerate(layout.channels):
             message, bias, *rest = self._combine(cast("_Weights", self.groups[s]))
-            kinds = len(channel.second)
+            kinds = max(len(channel.first), len(channel.second))
             against, own = rest[: kinds - 1], rest[kinds - 1 :]
-            if rows is None:
+            if sent is None or rows is None:
                 raw = cast("Term", channel.raw)
                 total = product(channel.first[0], message) + bias
                 more = [product(channel.first[1], weight) for weight in against]
                 more += [product(raw, weight) for weight in own]
             else:
-                sent = rows[s] if pool is None else pool
-                total = (channel.second[0] @ sent) @ message + bias
-                more = [(channel.second[1] @ sent) @ weight for weight in against]
+                total = (channel.second[0] @ sent[s]) @ message + bias
+                more = [(channel.second[1] @ sent[s]) @ weight for weight in against]
                 more += [rows[s] @ weight for weight in own]
             for extra in more:
                 total = total + extra
