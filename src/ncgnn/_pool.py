@@ -43,17 +43,32 @@ class Pool:
 
     def take(self, size: int) -> NDArray[np.uint8]:
         """An uninitialized array of so many bytes."""
-        needed = -(-size // _PAGE) * _PAGE
+        needed = max(1, -(-size // _PAGE)) * _PAGE
         with self._lock:
             self._collect()
             block = self._find(needed)
             if block is None:
                 self.most_used = max(self.most_used, self.used + needed)
                 self._shrink(int(_MORE * self.most_used) - self.used - needed)
-                block = _map(needed)
+                block = self._map_or_shrink(needed)
             self.used += len(block)
             self.most_used = max(self.most_used, self.used)
         return np.asarray(_Lease(block, self._returned))[:size]
+
+    def _map_or_shrink(self, needed: int) -> Any:
+        """New memory; what waits is given back first where there is no more.
+
+        Raises:
+            MemoryError: There is none at all.
+        """
+        try:
+            return _map(needed)
+        except OSError:
+            self._shrink(0)
+        try:
+            return _map(needed)
+        except OSError as error:
+            raise MemoryError(f"cannot allocate {needed:,} bytes of memory") from error
 
     def release(self) -> None:
         """Give all that waits back to the system."""

@@ -46,6 +46,9 @@ def test_a_run_that_does_not_fit_ends_in_one_line(tmp_path, monkeypatch, quick):
     assert done.exit_code == 2
     assert "error: gcn needs about" in done.stderr
     assert "Traceback" not in done.stderr
+    shown = run(*arguments, "--estimate")
+    assert shown.exit_code == 0
+    assert "does not fit" in shown.stdout
     assert run(*arguments, "--set", "memory_check=false").exit_code == 0
 
 

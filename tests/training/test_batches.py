@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
 import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import BlockMaker, infer, model_class
-from ncgnn.training import load_run, make_config, train_run
+from ncgnn.training import auto_run, load_run, make_auto, make_config, train_run
 from ncgnn.training.batches import read_fanout
 from ncgnn.training.loading import new_trainer
 
@@ -131,7 +133,9 @@ def test_it_learns_as_well_as_the_whole_graph(graph):
     ("model", "settings", "words"),
     [
         ("linkx", {}, "needs the whole graph at a time; leave batch_size out"),
-        ("ncgcn", {"fanout": (5,)}, "fanout must have 2 numbers for NCGCN"),
+        ("ncgcn", {"fanout": (5, 5, 5)}, "fanout must have 2 numbers for NCGCN"),
+        ("ncgin", {"fanout": (5, 5)}, "whose layers add up all messages"),
+        ("tuned-gcn", {"batch_size": 1, "norm": "batch", "fanout": (2, 2, 2)}, "at least 2 with"),
         ("ncgcn", {"fanout": (5, 0)}, "at least 1 at every hop, or -1"),
         ("ncgcn", {"batch_size": None}, "set batch_size, too"),
         ("ncgcn", {"batch_size": 0}, "batch_size"),
@@ -148,5 +152,32 @@ def test_what_cannot_be_trained_so_is_refused(graph, model, settings, words):
 def test_fanout_of_layers_that_look_farther():
     inputs = ncgnn.nn.GraphInputs(ncgnn.load("digits"))
     mlp = model_class("mlp").for_inputs(inputs)
-    assert read_fanout(None, mlp) == []
+    assert read_fanout(None, mlp) == read_fanout((5, 5), mlp) == []
     assert read_fanout((5, -1), model_class("gcn").for_inputs(inputs)) == [5, None]
+
+
+def test_one_number_is_for_all_hops_and_no_node_is_left_alone(graph):
+    inputs = ncgnn.nn.GraphInputs(graph)
+    assert read_fanout((-1,), model_class("gcn").for_inputs(inputs)) == [None, None]
+    settings = {"hidden": 8, "epochs": 2, "norm": "batch", "layers": 2}
+    trained = ncgnn.fit(graph, "tuned-gcn", batch_size=179, **settings)  # of 180 training nodes
+    assert len(trained.history) == 2
+
+
+def test_auto_in_batches_can_be_loaded_again(graph, place, tmp_path):
+    few = ["logistic", "majority", "mlp", "sage"]
+    told = {"candidates": few, "batch_size": 40, "epochs": 3, "hidden": 8, "time": "1h"}
+    run = auto_run(make_auto(dataset=place, settings=told), tmp_path, graph=graph)
+    facts = json.loads((run.folder / "auto.json").read_text())
+    assert all(row["state"] != "failed" for row in facts["candidates"])
+    trained = load_run(run.folder)
+    assert torch.equal(trained.logits().argmax(1), load_run(run.folder).logits().argmax(1))
+
+
+def test_a_subclass_with_other_logits_has_no_layers(graph):
+    class Silent(model_class("gat")):
+        def logits(self, inputs, key):
+            return super().logits(inputs, key) * 0
+
+    with pytest.raises(InputError, match="needs the whole graph"):
+        ncgnn.fit(graph, Silent, epochs=2, hidden=8, batch_size=30)

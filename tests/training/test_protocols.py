@@ -141,6 +141,11 @@ def test_what_cannot_be_is_refused(graph, place):
         new_trainer(config_for(place, "inductive", "linkx"), graph)
     with pytest.raises(InputError, match="class_shares must be 'train'"):
         new_trainer(config_for(place, "temporal", class_shares="val"), graph)
+    with pytest.raises(InputError, match="protocol must be 'transductive' with auto"):
+        ncgnn.fit(graph, "auto", protocol="temporal")
+    earlier = ncgnn.fit(graph, "gcn", epochs=2, hidden=8)
+    with pytest.raises(InputError, match="start_from must be left out with protocol"):
+        ncgnn.fit(graph, "gcn", epochs=2, hidden=8, protocol="inductive", start_from=earlier)
     with pytest.raises(InputError, match="protocol"):
         config_for(place, "induktive")
 

@@ -23,7 +23,7 @@ from ncgnn.nn.inputs import (
     check_features,
 )
 from ncgnn.nn.masking import MaskedInputs, masked_row
-from ncgnn.nn.minibatch import BlockMaker, Drawing, check_layered, infer
+from ncgnn.nn.minibatch import BlockMaker, Drawing, check_layered, infer, is_layered
 from ncgnn.nn.mixture import Gate, Mixture
 from ncgnn.nn.registry import (
     model_class,
@@ -77,6 +77,7 @@ __all__ = [
     "describe_error",
     "describe_unknown_option",
     "infer",
+    "is_layered",
     "masked_row",
     "model_class",
     "model_name",

@@ -195,6 +195,9 @@ class Model(nn.Module):
         direction: The option of this name; None where the model has none.
         depth: How many layers :meth:`compute_layer` has; None where the model cannot be computed
             layer by layer, for a part of the nodes at a time.
+        layered: Whether these layers are the model's own: a subclass with other logits and the
+            layers of its base has none.
+        adds_up: Whether a layer adds up messages on its own, so that it needs all neighbors.
         layer_hops: How many hops of edges each of them passes messages along, 1 or 0.
         extra_hops: How much farther it looks, for what its layers normalize by on their own.
         counts_groups: Whether normalization counts the neighbors in each group.
@@ -217,6 +220,8 @@ class Model(nn.Module):
     untied_by: ClassVar[str] = ""
     direction: Direction | None = None
     depth: int | None = None
+    layered: ClassVar[bool] = True
+    adds_up: bool = False
     layer_hops: int = 1
     extra_hops: int = 0
     counts_groups: bool = False
@@ -227,6 +232,8 @@ class Model(nn.Module):
         own = vars(cls)
         if "title" not in own:
             cls.title = cls.__name__
+        if own.keys() & {"logits", "node_logits", "forward"}:
+            cls.layered = "compute_layer" in own
         if "__init__" in own and "Options" not in own:
             cls.Options = _options_of(cls) or cls.Options
 

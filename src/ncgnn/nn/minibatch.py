@@ -38,9 +38,14 @@ Drawing: TypeAlias = Literal["uniform", "labor"]
 
 # In inference a block of rows has about so many edges: its rows stay in the cache, and there are
 # few enough blocks.
-_EDGES_AT_ONCE = 1 << 17
+_EDGES_AT_ONCE = 1 << 15
 # Rows between layers that take a larger share of the available memory are kept in a file.
 _LARGEST_SHARE = 0.5
+
+
+def is_layered(model: Model) -> bool:
+    """Whether a model can be computed for a part of the nodes at a time."""
+    return model.depth is not None and model.layered
 
 
 def check_layered(model: Model) -> None:
@@ -49,7 +54,7 @@ def check_layered(model: Model) -> None:
     Raises:
         InputError: It cannot.
     """
-    if model.depth is None:
+    if not is_layered(model):
         raise InputError(
             f"{model.title} needs the whole graph at a time; leave batch_size out, or choose a "
             "model with layers, such as gcn, sage, gat, mlp, tuned-sage, ncgcn or ncsage."
@@ -130,8 +135,8 @@ class BlockMaker:
             pairs = zip(self.relations, sample.relations, strict=True)
             edges = tuple(relation.edges(drawn, device, dtype) for relation, drawn in pairs)
         degrees = Degrees(
-            tuple(r.degrees.index_select(0, place).to(dtype) for r in self.relations),
-            tuple(sums.index_select(0, place).to(dtype) for sums in self._inside),
+            tuple(r.degrees[found].to(device, dtype) for r in self.relations),
+            tuple(sums[found].to(device, dtype) for sums in self._inside),
         )
         within: tuple[int, ...] = (len(found),) if sample is None else sample.within
         count = within[max(len(within) - 2, 0)] if rows_only else len(found)

@@ -201,7 +201,10 @@ def cost_table(graph: Graph, costs: Mapping[str, Cost | None]) -> Table:
             continue
         said = "" if cost.fits else "does not fit"
         if cost.remedies and not cost.fits:
-            less = [f"{what}: {gib:.1f} GiB" for what, gib in cost.remedies.items()]
+            less = [
+                what if gib is None else f"{what}: {gib:.1f} GiB"
+                for what, gib in cost.remedies.items()
+            ]
             said = f"does not fit; {', '.join(less)}"
         epoch = "–" if cost.epoch_seconds is None else time_text(cost.epoch_seconds)
         most = "–" if cost.seconds is None else f"{time_text(cost.seconds)} ({cost.epochs} epochs)"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import nn
 
 from ncgnn.errors import InputError
 from ncgnn.nn import BlockMaker, block_hops, check_layered
@@ -43,15 +44,18 @@ class Batches:
     """
 
     def __init__(self, inputs: GraphInputs, model: Model, config: TrainingConfig) -> None:
-        check_layered(model)
         self.size, self.seed = config.batch_size or 1, config.seed
+        if self.size == 1 and any(isinstance(one, nn.BatchNorm1d) for one in model.modules()):
+            raise InputError("batch_size must be at least 2 with norm = 'batch'; got 1.")
         self.sampling: Drawing = config.sampling
         self.fanout = read_fanout(config.fanout, model)
         self.maker = BlockMaker(inputs, model)
 
     def count(self, train: torch.Tensor) -> int:
         """How many batches an epoch has."""
-        return -(-len(train) // self.size)
+        whole, rest = divmod(len(train), self.size)
+        # A node alone would have no mean and deviation to be normalized by.
+        return max(1, whole + (rest > 1 or (rest == 1 and self.size == 1)))
 
     @contextmanager
     def draw(
@@ -60,29 +64,36 @@ class Batches:
         """The batches of an epoch from one on; every training node is in one of all of them."""
         maker = self.maker
         maker.use_groups(group.to(maker.inputs.device))
-        nodes = train.cpu().numpy()
+        nodes, count = train.cpu().numpy(), self.count(train)
         order = np.random.default_rng([self.seed, _ORDER, epoch]).permutation(len(nodes))
 
         def prepare(place: int) -> Batch:
             number = first + place
-            part: NDArray[np.int64] = nodes[order[number * self.size : (number + 1) * self.size]]
+            end = len(order) if number == count - 1 else (number + 1) * self.size
+            part: NDArray[np.int64] = nodes[order[number * self.size : end]]
             key = self.seed, epoch, number
             block = maker.make(part, maker.sample(part, self.fanout, method=self.sampling, key=key))
             return torch.from_numpy(part).to(train.device), block, maker.group_of(block)
 
-        with Prefetcher(prepare, self.count(train) - first) as prepared:
+        with Prefetcher(prepare, count - first) as prepared:
             yield prepared
 
 
 def read_fanout(fanout: tuple[int, ...] | None, model: Model) -> list[int | None]:
-    """The number of neighbors that are drawn at each hop; None = all.
+    """The number of neighbors that are drawn at each hop; None = all. One number is for all hops.
 
     Raises:
-        InputError: There is not one number per layer that passes messages.
+        InputError: The model needs the whole graph or all neighbors, or there is not one number per
+            layer that passes messages.
     """
+    check_layered(model)
     layers, hops = (model.depth or 0) * model.layer_hops, block_hops(model)
+    if not layers:  # nobody is asked
+        return []
     if fanout is None:
         fanout = (FANOUT,) * layers
+    if len(fanout) == 1:
+        fanout *= layers
     if len(fanout) != layers:
         raise InputError(
             f"fanout must have {layers} numbers for {model.title}, one for each of its layers; got "
@@ -90,5 +101,9 @@ def read_fanout(fanout: tuple[int, ...] | None, model: Model) -> list[int | None
         )
     if 0 in fanout:
         raise InputError("fanout must be at least 1 at every hop, or -1 for all neighbors; got 0.")
+    if model.adds_up and max(fanout, default=-1) > 0:
+        raise InputError(
+            f"fanout must be all (-1) with {model.title}, whose layers add up all messages."
+        )
     drawn = [None if count < 0 else count for count in fanout]
     return drawn + drawn[-1:] * (hops - layers)

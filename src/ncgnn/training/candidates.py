@@ -154,6 +154,8 @@ def make_auto(
     model = sections["model"]
     if str(model.pop("name", AUTO)) != AUTO:
         model = {}  # the file is for another model
+    if sections["data"].get("protocol", "transductive") != "transductive":
+        raise InputError("protocol must be 'transductive' with auto; name a model for others.")
     if sections["training"].pop("start_from", None) is not None:
         raise InputError("start_from must be left out with auto, which begins anew; name a model.")
     own = {name: model.pop(name) for name in list(model) if name in AutoOptions.model_fields}

@@ -102,6 +102,8 @@ def make_mixture(
     tables = [{"name": one.config.model.name, **one.config.model.options} for one in experts]
     tree = config.model_dump(mode="json")
     tree["model"] = {"name": "mixture", "experts": tables, "gate": gate, "trained": "apart"}
+    for option in ("batch_size", "fanout", "sampling"):  # of experts, which keep their own
+        tree["training"].pop(option, None)
     config = resolve_config(tree, "auto")
     model = cast("Mixture", first_model(config, first.inputs))
     for mine, theirs in zip(model.experts, experts, strict=True):

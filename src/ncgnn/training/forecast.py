@@ -70,10 +70,12 @@ def forecast(
     trainer = new_trainer(first.config, graph, split)
     times: list[float] = []
     for _ in range(_UNTIMED + _TIMED):
+        if trainer.finished:
+            break
         began = clock()
         trainer.epoch()
         times.append(clock() - began)
-    unit = median(times[_UNTIMED:]) / _relative(first)
+    unit = median(times[_UNTIMED:] or times[-1:]) / _relative(first)
     epochs = sum(_relative(one) * _expected_epochs(one) for one in candidates)
     return unit * epochs * (_COMBINING if combine else 1.0)
 

@@ -288,7 +288,16 @@ def begin_with(
     graph: Graph,
     data_dir: Path | str | None = None,
 ) -> tuple[RunConfig, Start]:
-    """What a run takes over from an earlier one, and its configuration, which says so."""
+    """What a run takes over from an earlier one, and its configuration, which says so.
+
+    Raises:
+        InputError: Its protocol lets training see a part of the graph alone.
+    """
+    if config.data.protocol != "transductive":
+        raise InputError(
+            "start_from must be left out with protocol = 'inductive' or 'temporal': earlier "
+            "weights may have seen what training must not."
+        )
     run = "the model that was given"
     if not isinstance(earlier, TrainedModel):
         run = find_run(earlier).name

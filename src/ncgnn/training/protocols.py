@@ -12,9 +12,12 @@ protocol            training sees                 validation sees               
 
 Groups follow from what is seen: those that training works with from predictions for training nodes,
 made within their own subgraph; those of all nodes from predictions in the whole graph, and no step
-of training depends on them. Validation scores choose the best epoch in all protocols, so that with
-``inductive`` the choice, and nothing else, has seen edges of nodes that are not trained on. With
-``temporal`` and a split by time, it has not either.
+of training reads them. Validation scores choose the best epoch, and groups are renewed at every new
+high, in all protocols; so with ``inductive`` the choice and the times at which groups are renewed,
+and nothing else, depend on nodes that are not trained on. With ``temporal`` they do not either.
+
+Temperatures and the limits of prediction sets are found on validation nodes in the whole graph, and
+a refit, which is for answers to come, is trained on all labels in the whole graph.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ from ncgnn.nn import (
     check_features,
     compute_block,
     infer,
+    is_layered,
 )
 from ncgnn.training.batches import Batches, read_fanout
 from ncgnn.training.evaluation import check_metric, score
@@ -137,7 +138,8 @@ class Trainer:
         if not self.phases:
             raise InputError("the model's phases() must give at least one stage; it gave none.")
         if config.batch_size is not None:
-            read_fanout(config.fanout, model)
+            if not model.fits_at_once:
+                read_fanout(config.fanout, model)
         elif config.fanout is not None:
             raise InputError("fanout is for batches; set batch_size, too, or leave it out.")
         self.rule = model.rule
@@ -261,7 +263,7 @@ class Trainer:
     @cached_property
     def batches(self) -> Batches | None:
         """Draws batches of what training sees; None where it is trained on as a whole."""
-        if self.config.batch_size is None:
+        if self.config.batch_size is None or self.model.fits_at_once:
             return None
         return Batches(self.seen, self.model, self.config)
 
@@ -298,7 +300,7 @@ class Trainer:
 
     def _validation_logits(self) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Logits of the validation nodes, and of all nodes if they were computed."""
-        everyone = self.model.computes_all or self.inputs.in_blocks
+        everyone = self.model.computes_all or computes_in_blocks(self.model, self.inputs)
         wanted = None if everyone else self.val
         grouping, correction = self.state.grouping, self.correction
         logits = predict(self.model, self.inputs, grouping, correction, wanted)
@@ -409,11 +411,16 @@ def predict(
     """Logits of the given nodes, or of all, without dropout."""
     model.eval()
     group = grouping.group.to(inputs.device)
-    if inputs.in_blocks and nodes is None:
+    if nodes is None and computes_in_blocks(model, inputs):
         logits = infer(BlockMaker(inputs, model), group)
     else:
         logits = model(inputs, group, None, nodes)
     return logits if correction is None else correction(logits, nodes)
+
+
+def computes_in_blocks(model: Model, inputs: GraphInputs) -> bool:
+    """Whether all nodes are answered for layer by layer."""
+    return inputs.in_blocks and is_layered(model)
 
 
 def _accuracy(logits: torch.Tensor, labels: torch.Tensor) -> float:

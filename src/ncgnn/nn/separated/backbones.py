@@ -54,9 +54,11 @@ class Backbone(ABC):
 
     Attributes:
         extra_hops: How much farther than their messages layers look, for what they normalize by.
+        adds_up: Whether layers add up messages on their own, so that none may be left out.
     """
 
     extra_hops: int = 0
+    adds_up: bool = False
 
     @abstractmethod
     def layer(self, width: int, hidden: int) -> nn.Module:
@@ -273,6 +275,7 @@ class ConvBackbone(Backbone):
         self.constructor, self.self_loops, self.kind = constructor, self_loops, kind
         self.direction: Direction = direction
         self.extra_hops = 0 if self.reach(2) else 1  # as far as PyG's own layers look
+        self.adds_up = constructor in (Isomorphism, SumConvolution)
 
     def reach(self, layers: int) -> int | None:
         """One hop per layer of this package; what another layer normalizes by is not known."""
@@ -348,7 +351,7 @@ class TwoWayBackbone(Backbone):
 
     def __init__(self, constructor: LayerConstructor, self_loops: bool) -> None:
         self.ways = [ConvBackbone(constructor, self_loops, "separate", kind) for kind in (0, 1)]
-        self.extra_hops = self.ways[0].extra_hops
+        self.extra_hops, self.adds_up = self.ways[0].extra_hops, self.ways[0].adds_up
 
     def reach(self, layers: int) -> int | None:
         """That of one of the layers: receptive fields follow edges both ways."""

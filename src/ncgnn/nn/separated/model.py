@@ -181,6 +181,7 @@ class SeparatedGNN(Model):
         self.backbone = self._make_backbone(backbone or type(self).layer, chosen)
         self.uses_weights = self.maskable = isinstance(self.backbone, LinearBackbone)
         self.reach, self.extra_hops = self.backbone.reach(2), self.backbone.extra_hops
+        self.adds_up = self.backbone.adds_up
         channels = 1 if self.separation == "none" else self.num_groups
         self.first = nn.ModuleList(
             self.backbone.layer(num_features, hidden) for _ in range(channels)
