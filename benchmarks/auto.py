@@ -8,6 +8,8 @@ test accuracy in percent, mean over seeds. "best by validation" is what a carefu
 "best by test" is the candidate with the highest mean over seeds, which nobody can know beforehand.
 Baselines are majority, logistic regression, label propagation and boosting. The gate is shown
 beside the plain average, a gate without NC and one that sees NC alone, over the same experts.
+"covered" is the share of test nodes whose class is within the limits of 90 % sets by NC, "error"
+the calibration error.
 
 debian is the release bookworm, split like the others; trixie is trained on bookworm alone (90 % of
 the labels, 10 % validate) and tested on the packages that the next release adds. Results are kept
@@ -103,6 +105,8 @@ def measure(name: str, seed: int, chosen: argparse.Namespace) -> dict[str, objec
         test = accuracy_on_new(run.folder, later)
     kept = {name: facts[name] for name in ("budget", "seconds", "sentence")}
     kept |= {"calibration": run.result["calibration"], "chosen": facts["chosen"]}
+    everyone = next(part for part in run.result["sets"]["parts"] if part["by"] == "all")
+    kept["covered"] = everyone["lac_by_nc"]["limit_coverage"]
     return kept | {"test": test, "rows": rows}
 
 
@@ -131,7 +135,7 @@ def show(names: list[str], out: Path) -> None:
     """A line per graph, and whether the bars hold."""
     head = ("graph", "seeds", "best by val", "best by test", "best baseline", "auto")
     print(f"{head[0]:<10}", *(f"{word:>13}" for word in head[1:]), *(
-        f"{word:>11}" for word in (*CONTROLS.values(), "s")
+        f"{word:>11}" for word in (*CONTROLS.values(), "covered", "error", "s")
     ), " chosen")  # fmt: skip
     gaps: dict[str, float] = {}
     for name in names:
@@ -149,12 +153,15 @@ def show(names: list[str], out: Path) -> None:
         gaps[name] = auto - oracle
         numbers = [by_val, oracle, baseline, auto]
         controls = [control(found, word) for word in CONTROLS]
+        covered = percent([one["covered"] for one in found])
+        error = statistics.fmean(one["calibration"]["after"]["calibration_error"] for one in found)
         seconds = statistics.fmean(one["seconds"] for one in found)
         kinds = ", ".join(one["chosen"].split(" ")[0].strip(",") for one in found)
         print(
             f"{name:<10} {len(found):>13}", *(f"{number:13.2f}" for number in numbers),
             *(f"{number:11.2f}" if number is not None else f"{'–':>11}" for number in controls),
-            f"{seconds:11.0f}  {kinds} (best by test {candidate}; baseline {which})",
+            f"{covered:11.1f} {error:11.3f} {seconds:11.0f}",
+            f" {kinds} (best by test {candidate}; baseline {which})",
         )  # fmt: skip
     if gaps:
         worst = min(gaps, key=lambda name: gaps[name])

@@ -11,7 +11,7 @@ from ncgnn.nn.base import (
     parse_options,
 )
 from ncgnn.nn.baselines.classic import GCN, MLP, GraphSAGE
-from ncgnn.nn.blocks import Block, Degrees, Edges, block_hops, compute_block
+from ncgnn.nn.blocks import Block, block_hops, compute_block
 from ncgnn.nn.field import ReceptiveField, nodes_around, receptive_field, subgraph
 from ncgnn.nn.functional import DropoutKey, relu_dropout
 from ncgnn.nn.grouping import Grouper, Grouping, GroupingRule, register_guidance
@@ -48,10 +48,8 @@ __all__ = [
     "BackboneName",
     "Block",
     "BlockMaker",
-    "Degrees",
     "Drawing",
     "DropoutKey",
-    "Edges",
     "FeatureScaling",
     "Gate",
     "GraphInputs",

@@ -97,7 +97,7 @@ class Degrees:
 
 
 @dataclass(frozen=True, eq=False)
-class Edges:
+class BlockEdges:
     """The edges of one kind into the nodes of a block, those of the last hop excepted.
 
     Attributes:
@@ -110,10 +110,10 @@ class Edges:
     col: torch.Tensor
     weights: torch.Tensor
 
-    def into(self, rows: int) -> Edges:
+    def into(self, rows: int) -> BlockEdges:
         """Those into the first nodes."""
         end = int(self.crow[rows])
-        return Edges(self.crow[: rows + 1], self.col[:end], self.weights[:end])
+        return BlockEdges(self.crow[: rows + 1], self.col[:end], self.weights[:end])
 
 
 class Block(GraphInputs):
@@ -138,7 +138,7 @@ class Block(GraphInputs):
         self,
         nodes: torch.Tensor,
         within: tuple[int, ...],
-        edges: tuple[Edges, ...],
+        edges: tuple[BlockEdges, ...],
         degrees: Degrees,
         features: Constant,
         direction: Direction,
@@ -190,7 +190,7 @@ class Block(GraphInputs):
             for kind, part in enumerate(self.edges)
         )
 
-    def _matrix(self, edges: Edges, loops: bool) -> ConstantSparse:
+    def _matrix(self, edges: BlockEdges, loops: bool) -> ConstantSparse:
         shape = (len(edges.crow) - 1, self.num_nodes)
         if not loops:
             return ConstantSparse(SparsePattern(edges.crow, edges.col, shape), edges.weights)

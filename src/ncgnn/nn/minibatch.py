@@ -20,7 +20,7 @@ import torch
 
 from ncgnn._memory import available_gib
 from ncgnn.errors import InputError
-from ncgnn.nn.blocks import Block, Degrees, Edges, block_hops
+from ncgnn.nn.blocks import Block, BlockEdges, Degrees, block_hops
 from ncgnn.nn.inputs import GraphInputs, select_rows
 from ncgnn.sparse import NeighborSampler
 
@@ -130,7 +130,7 @@ class BlockMaker:
         inputs, device, dtype = self.inputs, self.inputs.device, self.inputs.dtype
         found = nodes if sample is None else sample.nodes
         place = torch.from_numpy(found).to(device)
-        edges: tuple[Edges, ...] = ()
+        edges: tuple[BlockEdges, ...] = ()
         if sample is not None:
             pairs = zip(self.relations, sample.relations, strict=True)
             edges = tuple(relation.edges(drawn, device, dtype) for relation, drawn in pairs)
@@ -182,7 +182,7 @@ class Relation:
                 sums[first:last, s] = _sum_rows(starts, (of_source == s) * weights)
         return torch.from_numpy(sums)
 
-    def edges(self, drawn: SampledEdges, device: torch.device, dtype: torch.dtype) -> Edges:
+    def edges(self, drawn: SampledEdges, device: torch.device, dtype: torch.dtype) -> BlockEdges:
         """The edges of a sample as a block has them."""
         weights = torch.ones(len(drawn.edges), dtype=dtype)
         if self.weights is not None:
@@ -191,7 +191,7 @@ class Relation:
             weights = weights * torch.from_numpy(drawn.scale)
         crow = torch.from_numpy(drawn.indptr).to(torch.int32)
         col = torch.from_numpy(drawn.indices)
-        return Edges(crow.to(device), col.to(device), weights.to(device))
+        return BlockEdges(crow.to(device), col.to(device), weights.to(device))
 
 
 def relations_of(inputs: GraphInputs, direction: Direction) -> tuple[Relation, ...]:

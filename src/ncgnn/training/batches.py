@@ -91,7 +91,7 @@ def read_fanout(fanout: tuple[int, ...] | None, model: Model) -> list[int | None
     if not layers:  # nobody is asked
         return []
     if fanout is None:
-        fanout = (FANOUT,) * layers
+        fanout = (-1 if model.adds_up else FANOUT,) * layers
     if len(fanout) == 1:
         fanout *= layers
     if len(fanout) != layers:
