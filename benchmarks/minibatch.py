@@ -8,8 +8,9 @@ accuracy: test accuracy over seeds on the stratified split, with all nodes at a 
 of 1,024 with a fan-out of 10 and 10, and the processor time until the validation accuracy is first
 as high as the lower one of the two in the end, as a ratio.
 
-size: a graph is generated once, and kept in --out. One epoch in batches, with inference for all
-nodes, NC and new groups, and the memory that the process has used at most.
+size: a graph is generated once, and kept as a dataset folder in --out. Epochs in batches, each
+with inference for all nodes, NC and new groups, then scores and answers for all nodes, and the
+memory that the process has used at most.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ def main() -> None:
     parser.add_argument("--graphs", default="pubmed,computers,coauthor-physics")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--epochs", type=int, help="60 for accuracy, 2 for size")
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--degree", type=int, default=20)
+    parser.add_argument("--edges", type=int, help="in place of --degree")
     parser.add_argument("--features", type=int, default=64)
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--hidden", type=int, default=64)
@@ -66,7 +68,8 @@ def compare_accuracy(chosen: argparse.Namespace) -> None:
             for seed in range(chosen.seeds):
                 for place, more in enumerate(({}, BATCHES)):
                     settings = {"hidden": chosen.hidden, "patience": 20} | MODELS.get(model, {})
-                    found[place].append(train(graph, model, seed, chosen.epochs, settings | more))
+                    one = train(graph, model, seed, chosen.epochs or 60, settings | more)
+                    found[place].append(one)
             shown = [spread([one.test for one in part]) for part in found]
             ratios = [
                 batches.time_to(least) / whole.time_to(least)
@@ -118,14 +121,14 @@ def spread(shares: list[float]) -> str:
 
 def measure_size(chosen: argparse.Namespace) -> None:
     """One epoch on a generated graph."""
-    name = f"g{chosen.nodes}-{chosen.degree}-{chosen.features}-{chosen.classes}.npz"
-    path = chosen.out / name
-    if not path.is_file():
+    size = (chosen.nodes, chosen.edges or chosen.degree, chosen.features, chosen.classes)
+    path = chosen.out / f"g{'-'.join(map(str, size))}"
+    if not path.is_dir():
         chosen.out.mkdir(parents=True, exist_ok=True)
         groups = [(0.7, 0.8), (0.3, 0.3)]
+        edges = chosen.edges or chosen.nodes * chosen.degree // 2
         graph = ncgnn.generate(
-            chosen.nodes, chosen.nodes * chosen.degree // 2, classes=chosen.classes,
-            features=chosen.features, groups=groups, seed=0,
+            chosen.nodes, edges, classes=chosen.classes, features=chosen.features, groups=groups,
         )  # fmt: skip
         ncgnn.save(graph, path)
         print(f"{path} was written; give the same command again to measure.")
@@ -144,8 +147,15 @@ def measure_size(chosen: argparse.Namespace) -> None:
             flush=True,
         )
 
-    ncgnn.fit(graph, chosen.model, hidden=chosen.hidden, epochs=2, on_epoch=on_epoch, **more)
-    print(f"in all {times[-1] - times[0]:.1f} s of processor time, {peak():.2f} GiB at most")
+    epochs = chosen.epochs or 2
+    trained = ncgnn.fit(
+        graph, chosen.model, hidden=chosen.hidden, epochs=epochs, on_epoch=on_epoch, **more
+    )
+    for what, ask in (("evaluated", trained.evaluate), ("answered", trained.predict)):
+        times.append(time.process_time())
+        ask()
+        print(f"{what}: {time.process_time() - times[-1]:.1f} s, {peak():.2f} GiB at most")
+    print(f"in all {time.process_time() - times[0]:.1f} s of processor time")
 
 
 def peak() -> float:
