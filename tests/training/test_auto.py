@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import ncgnn
+from ncgnn.data import Split
 from ncgnn.errors import InputError
 from ncgnn.nn import model_class
 from ncgnn.training import (
@@ -221,6 +222,7 @@ def test_candidates_come_cheap_ones_first_and_each_once(graph, place):
     assert [one.model for one in found[:6]] == [
         "majority", "propagation", "logistic", "mlp", "tuned-sage", "boosting",
     ]  # fmt: skip
+    assert found[6].model == "feature-boosting"
     assert [one.title for one in found if one.model == "logistic"] == [
         "logistic", "logistic, penalty 1", "logistic, penalty 10", "logistic, penalty 0.03",
     ]  # fmt: skip
@@ -245,6 +247,7 @@ def test_candidates_come_cheap_ones_first_and_each_once(graph, place):
         ({"hiden": 3}, "did you mean hidden"),
         ({"folds": 1}, "folds"),
         ({"start_from": "latest"}, "start_from must be left out"),
+        ({"candidates": ["mixture", "mlp"]}, "must be single models, not mixture"),
     ],
 )
 def test_wrong_options_are_named(place, settings, words):
@@ -338,6 +341,38 @@ def test_experts_answer_for_folds_that_they_have_not_seen(experts, graph, tmp_pa
         assert not torch.equal(one[~own], two[~own])
     kept = answer_unseen(mixture, experts[:2], fold, tmp_path)
     assert all(torch.equal(a, b) for a, b in zip(unseen.answers, kept.answers, strict=True))
+
+
+def test_answers_of_two_folds_and_of_three_are_kept_apart(experts, graph, tmp_path):
+    labels = np.full(graph.num_nodes, -1)
+    labels[experts[0].split.train] = graph.labels[experts[0].split.train]
+    two, three = (draw_folds(labels, folds, 0) for folds in (2, 3))
+    mixture = make_mixture(experts[:2], [0.5, 0.5], "full")
+    answer_unseen(mixture, experts[:2], two, tmp_path / "kept")
+    after, alone = (
+        answer_unseen(mixture, experts[:2], three, tmp_path / name) for name in ("kept", "new")
+    )
+    assert all(torch.equal(a, b) for a, b in zip(after.answers, alone.answers, strict=True))
+    # Folds that were dealt otherwise are other ones, too.
+    other = answer_unseen(mixture, experts[:2], draw_folds(labels, 3, 1), tmp_path / "kept")
+    assert not torch.equal(other.answers[0], alone.answers[0])
+
+
+def test_shares_of_classes_do_not_carry_test_labels_into_folds(graph, tmp_path):
+    settings = {"hidden": 8, "epochs": 8, "class_shares": "val"}
+    expert = ncgnn.fit(graph, "ncgcn", split=ncgnn.make_split(graph, "stratified", 0), **settings)
+    split, answers = expert.split, []
+    labels = np.full(graph.num_nodes, -1)
+    labels[split.train] = graph.labels[split.train]
+    fold = draw_folds(labels, 2, 0)
+    for word in ("true", "other"):
+        changed = graph.labels.copy()
+        if word == "other":
+            changed[split.test] = 0
+        one = replace(expert, inputs=type(expert.inputs)(graph.with_labels(changed)))
+        mixture = make_mixture([one], [1.0], "full")
+        answers.append(answer_unseen(mixture, [one], fold, tmp_path / word).answers[0])
+    assert torch.equal(*answers)
 
 
 def test_a_gate_learns_whom_to_believe_where(experts):
@@ -459,3 +494,108 @@ def test_what_the_graph_adds_is_said_with_its_interval(done):
     value, low, high = facts["gain"]["accuracy"]
     assert low <= value <= high
     assert f"{100 * value:+.1f}".replace("-", "−") in facts["sentence"]
+    for model in ("gcn", "propagation"):
+        assert model not in facts["gain"]["features"]
+
+
+class Ticking:
+    """A clock by which every epoch of some candidate takes ten seconds, once some were told."""
+
+    def __init__(self, title, stop_at=None, told_again=0):
+        self.title, self.now, self.stop_at, self.epochs = title, 0.0, stop_at, -told_again
+
+    def __call__(self):
+        return self.now
+
+    def watcher(self):
+        clock = self
+
+        class Watcher(AutoWatcher):
+            def on_epoch(self, title, record, spent, best):
+                clock.epochs += title.startswith(clock.title)
+                clock.now += 10 * (title.startswith(clock.title) and clock.epochs > 0)
+
+        return Watcher()
+
+    def stop(self):
+        return self.stop_at is not None and self.epochs >= self.stop_at
+
+
+# Before anything is planned, and 17 epochs into the shorter training, which then goes on.
+@pytest.mark.parametrize(("stop_at", "done"), [(2, 2), (20, 17)])
+def test_a_candidate_that_is_taken_up_again_is_planned_like_others(
+    graph, place, tmp_path, stop_at, done
+):
+    # 60 epochs of ten seconds do not fit into 480, so that fewer are trained.
+    told = {"candidates": ["majority", "gcn"], "epochs": 60, "time": 480, "combine": False}
+    whole = Ticking("gcn")
+    wanted = asked(place, **told)
+    search = Search(wanted, graph, tmp_path / "a", clock=whole, watcher=whole.watcher())
+    title = search.run().row.title
+    assert "epochs" in title
+    first = Ticking("gcn", stop_at)
+    with pytest.raises(KeyboardInterrupt):
+        Search(wanted, graph, tmp_path / "b", clock=first, stop=first.stop,
+               watcher=first.watcher()).run()  # fmt: skip
+    second = Ticking("gcn", told_again=done)
+    again = Search(
+        asked(place, **told), graph, tmp_path / "b", clock=second, watcher=second.watcher()
+    )
+    row = again.run().row
+    assert "epochs" in row.title
+    assert row.state == "finished"
+    assert again.spent <= 480
+    if done == 17:
+        assert row.title == title
+
+
+def test_what_cannot_be_dealt_into_folds_costs_the_gate_alone(graph, place, tmp_path):
+    train = np.array([np.flatnonzero(graph.labels == label)[0] for label in range(3)])
+    rest = np.setdiff1d(np.arange(graph.num_nodes), train)
+    split = Split("custom", "custom", 0, train, rest[:100], rest[100:])
+    search = Search(asked(place), graph, tmp_path, split=split)
+    assert search.run().trained.auto["sentence"]
+    assert [row.state for row in search.combined if row.title.startswith("gate")] == ["failed"]
+
+
+def test_searches_that_choose_the_same_run_tell_of_themselves(graph, place, tmp_path):
+    few, more = (
+        make_auto(dataset=place, settings={"combine": False, "candidates": names, "time": "1h"})
+        for names in (["logistic"], ["logistic", "majority"])
+    )
+    first, second = (facts_of(auto_run(one, tmp_path, graph=graph)) for one in (few, more))
+    assert len(first["candidates"]) < len(second["candidates"])
+    assert facts_of(auto_run(few, tmp_path, graph=graph)) == first
+    assert facts_of(auto_run(more, tmp_path, graph=graph)) == second
+
+
+def test_without_edges_models_of_features_are_tried(place):
+    alone = ncgnn.Graph.from_edge_index(np.zeros((2, 0), dtype=int), num_nodes=30,
+                                        features=np.eye(30), labels=np.arange(30) % 2)  # fmt: skip
+    found = {one.model for one in list_candidates(make_auto(dataset=place), alone)}
+    assert found == {"majority", "logistic", "feature-boosting", "mlp"}
+
+
+def test_random_numbers_of_the_program_stay_as_they_were(graph):
+    torch.manual_seed(1)
+    ncgnn.fit(graph, "auto", **LONG | {"candidates": ["boosting", "gcn"], "combine": False})
+    found = torch.rand(3)
+    torch.manual_seed(1)
+    assert torch.equal(found, torch.rand(3))
+
+
+def test_a_mixture_is_of_an_earlier_revision_with_any_of_its_experts(experts, monkeypatch):
+    mixture = make_mixture(experts[:2], [0.5, 0.5], "none")
+    options = mixture.config.model.options
+    before = type(mixture.model).revision_of(options)
+    name = options["experts"][0]["name"]
+    monkeypatch.setattr(model_class(name), "revision_of", classmethod(lambda cls, options: 9))
+    assert type(mixture.model).revision_of(options) > before
+
+
+def test_others_must_answer_for_the_same_nodes(graph):
+    larger = ncgnn.generate(320, 1200, classes=3, features=12, seed=4)
+    options = {"hidden": 4, "epochs": 2}
+    one, other = (ncgnn.fit(some, "mlp", **options) for some in (graph, larger))
+    with pytest.raises(InputError, match="others must be models of the same graph"):
+        one.predict(larger, only="new", others=[other])

@@ -397,3 +397,13 @@ def test_the_evaluation_counts_what_predict_gives(trained, graph):
     held = np.array([row["label"] in row["set"] for row in bare])
     assert overall["limit_coverage"] == pytest.approx(held.mean())
     assert with_best(np.zeros((1, 3), dtype=bool), np.array([[0.1, 0.2, 0.7]])).sum() == 1
+
+
+def test_few_nodes_with_neighbors_among_many_without_share_their_limit():
+    random = np.random.default_rng(0)
+    shares = random.dirichlet(np.ones(4), size=70)
+    labels = random.integers(0, 4, size=70)
+    confusion = np.where(np.arange(70) < 65, np.nan, 0.2)
+    rule = SetRule.fit(shares, labels, confusion)
+    assert np.isfinite(rule.limits).all()
+    assert rule.limits == (rule.limit,)

@@ -65,7 +65,27 @@ def test_what_was_not_tried_is_not_judged(models):
     assert not any("edges" in remedy for remedy in said["remedies"])
     assert any("too short for 1 of 3 candidates (gcn)" in remedy for remedy in said["remedies"])
     tried = replace(skipped, state="finished", why="")
-    assert "adds nothing here" in judge(mlp, row, [row, tried], None, None)["sentence"]
+    assert "is not known" in judge(mlp, row, [row, tried], None, None)["sentence"]
+
+
+def test_a_choice_without_the_graph_is_told_beside_the_best_that_sees_it(models):
+    mlp, gcn = models["mlp"], models["gcn"]
+    row, beside = row_of(mlp), row_of(gcn)
+    said = judge(mlp, row, [row, beside], gcn, beside)
+    value, low, high = said["gain"]["accuracy"]
+    assert value > 0.1  # that of the graph, though it was not chosen
+    assert said["sentence"].startswith("The graph adds nothing that validation shows: mlp, which")
+    assert f"gcn, which sees the graph, has +{100 * value:.1f} points" in said["sentence"]
+    assert f"+{100 * low:.1f} to +{100 * high:.1f}" in said["sentence"]
+
+
+def test_few_nodes_are_told_and_edges_are_not_blamed(models):
+    gcn = models["gcn"]
+    few = replace(gcn.split, val=gcn.split.val[:12], test=gcn.split.test[:8])
+    small, row = replace(gcn, split=few), row_of(gcn)
+    remedies = judge(small, row, [row], small, row)["remedies"]
+    assert any(one.startswith("there are 12 validation nodes") for one in remedies)
+    assert not any("edges bring no gain" in one for one in remedies)
 
 
 @pytest.mark.parametrize(("train", "words"), [(0.99, "more epochs"), (0.5, "learns too slowly")])
@@ -87,4 +107,4 @@ def test_a_class_that_nobody_is_answered_is_named(models):
         found = judge(gcn, row_of(gcn), [row_of(gcn)], None, None)["remedies"]
     finally:
         gcn.model.load_state_dict(weights)
-    assert any("nobody is answered 1" in remedy for remedy in found)
+    assert any("class 1 is never predicted" in remedy for remedy in found)

@@ -471,13 +471,20 @@ def _summary_lines(said: dict[str, Any]) -> list[str]:
     lines = [f"{said['answers']:,} answers"]
     if said["answers"]:
         lines[0] += f", mean probability {said['mean_probability']:.3f}"
+        if said["seen"]:
+            lines[0] += f" without {said['seen']:,} that were trained on"
         kinds = [f"{count:,} {kind}" for kind, count in said["kinds"].items() if count]
         lines.append(f"kinds: {', '.join(kinds) or 'none known'}")
     if "mean_set_size" in said:
         lines.append(
             f"sets at {100 * said['coverage']:g} %: {said['mean_set_size']:.2f} classes on "
-            f"average, {said['single_class_sets']:.0%} hold one"
+            f"average; {said['single_class_sets']:.0%} of them are a single class"
         )
+        if said["new_nodes"]:
+            lines.append(
+                f"what sets promise is for nodes like those of validation; {said['new_nodes']:,} "
+                "came after training and may be of another kind"
+            )
     if unseen := said.get("unseen"):
         counts = [f"{rows:,} in {column}" for column, rows in unseen.items()]
         lines.append(f"rows with values or words that training did not know: {', '.join(counts)}")

@@ -21,9 +21,10 @@ from torch import nn
 from ncgnn.errors import InputError
 from ncgnn.nn.base import Model, ModelOptions, Width, parse_options
 from ncgnn.nn.inputs import as_nodes
+from ncgnn.nn.minibatch import BlockMaker, infer, is_layered
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ncgnn.graph import Graph
     from ncgnn.nn.functional import DropoutKey
@@ -129,6 +130,14 @@ class Mixture(Model):
             self.second = nn.Parameter(torch.zeros(len(experts), chosen.width))
 
     @classmethod
+    def revision_of(cls, options: Mapping[str, Any]) -> int:
+        """Raised with that of any expert."""
+        from ncgnn.nn.registry import model_class
+
+        experts = cast("Sequence[Mapping[str, Any]]", options.get("experts", ()))
+        return 1 + sum(model_class(one["name"]).revision_of(one) - 1 for one in experts)
+
+    @classmethod
     def for_inputs(cls, inputs: GraphInputs, **options: Any) -> Self:
         """A mixture for a graph."""
         return cls(inputs.num_features, inputs.num_classes, inputs, **options)
@@ -180,7 +189,7 @@ class Mixture(Model):
         """What every expert says at the given nodes, log P, and what the gate sees of it."""
         wanted = nodes if self.gate == "none" else None
         answers = [
-            torch.log_softmax(expert.node_logits(inputs, group, key, wanted), dim=1)
+            torch.log_softmax(_ask_expert(expert, inputs, group, key, wanted), dim=1)
             for expert in cast("Sequence[Model]", self.experts)
         ]
         if self.gate == "none":
@@ -275,6 +284,19 @@ class Mixture(Model):
         """Let neighboring passes of the experts share products of weights."""
         for expert in cast("Sequence[Model]", self.experts):
             expert.share_products(active)
+
+
+def _ask_expert(
+    expert: Model,
+    inputs: GraphInputs,
+    group: torch.Tensor | None,
+    key: DropoutKey | None,
+    nodes: torch.Tensor | None,
+) -> torch.Tensor:
+    """The logits of an expert; of all nodes layer by layer where the graph is too large at once."""
+    if key is None and nodes is None and inputs.in_blocks and is_layered(expert):
+        return infer(BlockMaker(inputs, expert), group)
+    return expert.node_logits(inputs, group, key, nodes)
 
 
 def _log_degree(inputs: GraphInputs, direction: Direction) -> torch.Tensor:

@@ -59,6 +59,7 @@ BUILT_IN: dict[str, str] = {
     "logistic": "baselines.fitted:Logistic",
     "propagation": "baselines.fitted:Propagation",
     "boosting": "baselines.boosting:Boosting",
+    "feature-boosting": "baselines.boosting:FeatureBoosting",
     "mixture": "mixture:Mixture",
 }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ncgnn.errors import UnknownNameError
-from ncgnn.experiments import paired_test
+from ncgnn.experiments import adjust_for_many, paired_test
 from ncgnn.nn import model_names
 from ncgnn.paper.accuracy import ABLATIONS
 from ncgnn.paper.accuracy import CONTROLS as SEPARATED
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ncgnn.experiments import Difference
     from ncgnn.paper.targets import Request, Runs
     from ncgnn.report import Cell
     from ncgnn.training import RunResult, Spread
@@ -164,10 +165,12 @@ def _members(high: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], ...]:
 
 def _table(panel: ClarifiedPanel) -> Table:
     whole = {row.name: row for row in panel.rows}.get("ncgcn")
+    tests = [None if whole is None or row is whole else _test(whole, row) for row in panel.rows]
+    adjusted = adjust_for_many([None if test is None else test.p_value for test in tests])
     lines: list[tuple[Cell, ...]] = []
-    for row in panel.rows:
+    for row, test, p_value in zip(panel.rows, tests, adjusted, strict=True):
         spreads = [percent(row.spread(group)) for group in GROUPS]
-        beside = ("", "") if whole is None or row is whole else _difference(whole, row)
+        beside = ("" if test is None else f"{100 * test.mean:+.2f}", _p_text(p_value))
         lines.append((row.title, str(len(row.seeds)), *spreads, *beside))
         known = panel.dataset == "coauthor-cs" and panel.split == printed_split("clarified", "")
         paper = [printed_text(printed("clarified", row.name, group)) for group in GROUPS]
@@ -176,20 +179,23 @@ def _table(panel: ClarifiedPanel) -> Table:
         f"{PARTS[panel.part].capitalize()} accuracy in percent, mean ± sample standard deviation "
         f"over seeds; {panel.high_nodes:.0f} of the nodes have an NC of the true labels above "
         f"T = {panel.threshold:g} (k = {panel.hops}). Differences in points over the seeds that "
-        "both have, with a paired test that allows for overlapping splits.",
-        "Nobody apart: the same model with T = 1, so that no node is ever in the high group. One "
-        "channel: without the second channel as well.",
+        "both have, with a paired test that allows for overlapping splits; p after Holm's "
+        "correction for the tests of the table.",
+        "Nobody high: the same model with T = 1, so that no node is ever in the high group. "
+        "Without separation: without the second channel as well.",
     )
     return Table(f"clarified, {panel.dataset}, {panel.split} split", _HEAD, tuple(lines), notes)
 
 
-def _difference(whole: ClarifiedRow, row: ClarifiedRow) -> tuple[str, str]:
+def _p_text(p_value: float | None) -> str:
+    return "" if p_value is None else f"{p_value:.3f}"
+
+
+def _test(whole: ClarifiedRow, row: ClarifiedRow) -> Difference | None:
     """By how much the whole model is ahead on high-NC nodes, and how likely that is chance."""
     mine, theirs = (dict(zip(r.seeds, r.accuracy["high"], strict=True)) for r in (whole, row))
     pairs = [(mine[s], theirs[s]) for s in mine if s in theirs]
     known = [(a, b) for a, b in pairs if a is not None and b is not None]
     if not known:
-        return "", ""
-    test = paired_test([a for a, _ in known], [b for _, b in known], whole.ratio)
-    p = "" if test.p_value is None else f"{test.p_value:.3f}"
-    return f"{100 * test.mean:+.2f}", p
+        return None
+    return paired_test([a for a, _ in known], [b for _, b in known], whole.ratio)

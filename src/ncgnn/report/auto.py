@@ -30,13 +30,14 @@ def leaderboard(facts: Mapping[str, Any]) -> Table:
         rows.append(())
         rows += [_row(_together(alike), is_chosen=False) for alike in left.values()]
     name = SCORE_NAMES[facts["metric"]]
-    head = ("candidate", f"val {name}", f"test {name}", "seconds", "")
+    head = ("candidate", f"val {name}", "val loss", f"test {name}", "seconds", "")
     note = (
         f"Chosen by validation: {facts['chosen']}. A combination is chosen where its answers are "
-        "likelier and its score is not clearly lower. Test scores were measured when all was "
+        "likelier (a lower loss), which also ends the training of a gate, and its score is not "
+        "lower by more than two standard errors. Test scores were measured when all was "
         f"chosen. {facts['seconds']:.0f} of {facts['budget']:.0f} seconds were used."
     )
-    return Table("Leaderboard", head, tuple(rows), (note,), text=(4,), compact=True, widths={0: 60})
+    return Table("Leaderboard", head, tuple(rows), (note,), text=(5,), compact=True, widths={0: 60})
 
 
 def share_table(result: Mapping[str, Any]) -> Table | None:
@@ -79,4 +80,5 @@ def _row(row: Mapping[str, Any], *, is_chosen: bool) -> tuple[str | Marked, ...]
         why = f"{row['state']}: {row['why']}"
     title = Marked(row["title"], "best") if is_chosen else row["title"]
     spent = f"{row['seconds']:.0f}" if row["seconds"] >= 0.5 else ""
-    return title, percent(row["val"]) or "–", percent(row["test"]) or "–", spent, why
+    loss = "–" if row["val_loss"] is None else f"{row['val_loss']:.3f}"
+    return title, percent(row["val"]) or "–", loss, percent(row["test"]) or "–", spent, why

@@ -19,7 +19,7 @@ from ncgnn.training import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -256,7 +256,7 @@ def summary_table(results: Sequence[RunResult]) -> Table:
             notes = ("No better on test nodes than always answering their majority class.",)
     rows += [("epochs", _spread(over.epochs, ".0f")), ("seconds", _spread(over.seconds, ".1f"))]
     if over.never_evaluated:
-        rows.append(("never evaluated", _classes(over.never_evaluated)))
+        rows.append(("never evaluated", _classes(over.never_evaluated, results[0].result)))
     title = f"{model_on_graph(config)}, {_seeds(over.seeds)}"
     return Table(title, (), tuple(rows), notes)
 
@@ -286,7 +286,8 @@ def comparison_table(per_model: Sequence[Sequence[RunResult]]) -> Table:
     if idle := [name for name, over in zip(names, overs, strict=True) if _no_better(over)]:
         notes.append(f"No better than the majority class: {', '.join(idle)}.")
     if overs[0].never_evaluated:
-        notes.append(f"Never evaluated: {_classes(overs[0].never_evaluated)}.")
+        unseen = _classes(overs[0].never_evaluated, per_model[0][0].result)
+        notes.append(f"Never evaluated: {unseen}.")
     title = f"{graph_name(config)}, {config.data.split} split, {_seeds(overs[0].seeds)}"
     return Table(title, head, tuple(rows), tuple(notes))
 
@@ -314,8 +315,11 @@ def search_table(result: TuneResult) -> Table:
     return Table(model_on_graph(config), (), tuple(rows), left=2)
 
 
-def _classes(labels: Sequence[int]) -> str:
-    return f"{'class' if len(labels) == 1 else 'classes'} {', '.join(map(str, labels))}"
+def _classes(labels: Sequence[int], result: Mapping[str, Any]) -> str:
+    """Classes by their names, where a result tells these."""
+    known = [str(row["class"]) for row in result.get("classes", ())]
+    names = [known[label] if label < len(known) else str(label) for label in labels]
+    return f"{'class' if len(labels) == 1 else 'classes'} {', '.join(names)}"
 
 
 def _no_better(over: Summary) -> bool:

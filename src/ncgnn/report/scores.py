@@ -88,13 +88,16 @@ def _scores_table(result: Record, config: RunConfig) -> Table:
         if all(part.get(name) is not None for part in parts.values())
     ]
     head = ("score", *(PARTS[part] for part in parts))
-    notes: tuple[str, ...] = ()
+    notes: list[str] = []
     if intervals:
         head += (f"{PARTS[evaluated_part(result)]}, 95 %",)
-        notes = (
-            "In percent. The intervals are over nodes; they say nothing of other seeds or splits.",
+        notes.append(
+            "In percent. The intervals are over nodes; they say nothing of other seeds or splits."
         )
-    return Table(model_on_graph(config), head, tuple(rows), notes)
+    if result["majority_baseline"] is not None:
+        share = percent(result["majority_baseline"])
+        notes.append(f"Always answering the commonest class is right at {share} % of test nodes.")
+    return Table(model_on_graph(config), head, tuple(rows), tuple(notes))
 
 
 def score_row(title: str, selects: bool, *cells: str) -> tuple[str | Marked, ...]:

@@ -104,6 +104,10 @@ def _sets_table(result: Record, all_classes: bool) -> Table:
         "An empty set gets the most probable class; without that, all nodes would have "
         f"{', '.join(limits)}.",
     ]
+    notes.append(
+        "Nothing is promised within a kind, a degree or a class. A share of 100 nodes is known to "
+        "± 6 points, of 1,000 to ± 2."
+    )
     notes += _about_own_nodes(result)
     if few := about_few_validation(sets["coverage"], result["nodes"]["val"]):
         notes.append(f"Note: {few}")

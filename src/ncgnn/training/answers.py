@@ -132,16 +132,24 @@ class Answers(NodeTable):
         return cls.from_columns(columns, about)
 
     def summary(self) -> dict[str, Any]:
-        """How many answers there are, of which kinds, how sure they are, and how large the sets."""
+        """How many answers there are, of which kinds, how sure they are, and how large the sets.
+
+        Probabilities and sets are summed up over nodes whose labels were not trained on, as they
+        say nothing at others; over all where there are no such nodes.
+        """
         kinds = self.table["kind"].to_pylist()
-        shares = self["probability"]
+        told = ~np.asarray(self["seen"], dtype=bool)
+        told = told if told.any() else ~told
+        shares = self["probability"][told]
         said: dict[str, Any] = {
             "answers": len(self),
             "mean_probability": float(shares.mean()) if len(shares) else None,
             "kinds": {kind: kinds.count(kind) for kind in KINDS},
+            "seen": len(self) - int(told.sum()),
+            "new_nodes": self.table["part"].to_pylist().count("new"),
         }
         if "set_size" in self.table.column_names and len(self):
-            sizes = self["set_size"]
+            sizes = self["set_size"][told]
             said["mean_set_size"] = float(sizes.mean())
             said["single_class_sets"] = float(np.mean(sizes == 1))
         return said

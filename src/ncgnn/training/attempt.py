@@ -48,7 +48,7 @@ class Row:
         seconds: How long it took.
         epochs: How many were trained.
         best_epoch: The best of them.
-        train_accuracy: Of the best epoch, with dropout.
+        train_accuracy: Of the best epoch, without dropout.
         val_accuracy: Of the best epoch.
         why: Why it was skipped or stopped, or what is wrong.
     """
@@ -103,6 +103,8 @@ class Attempt:
         records: One per epoch so far.
         why: Why it was ended before its end.
         shorter: With how many epochs it would fit into the time, if not with all.
+        seconds: How long it took, of all trainings.
+        resumed: How many of the epochs an earlier search had done.
     """
 
     search: Search
@@ -111,6 +113,7 @@ class Attempt:
     why: str = ""
     shorter: int | None = None
     seconds: float = 0.0
+    resumed: int = 0
 
     def train(self, config: RunConfig) -> RunResult | None:
         """Train; None where it was ended before."""
@@ -119,10 +122,15 @@ class Attempt:
         allowed = search.available
         began = search.clock()
         times: list[float] = []
+        self.resumed = 0
+
+        def on_resume(epochs: int) -> None:
+            self.resumed = epochs
 
         def on_epoch(record: Record) -> None:
             self.records.append(record)
-            times.append(search.clock())
+            if len(self.records) > self.resumed:
+                times.append(search.clock())
             best = [row.val for row in search.rows.values() if row.val is not None]
             search.watcher.on_epoch(
                 self.candidate.title, record, search.spent, max(best, default=None)
@@ -150,6 +158,7 @@ class Attempt:
                     graph=search.graph,
                     split=search.given,
                     on_epoch=on_epoch,
+                    on_resume=on_resume,
                     stop=stop,
                     copies=False,
                 )
@@ -164,9 +173,9 @@ class Attempt:
     def _plan(self, epoch: float, allowed: float, config: RunConfig) -> None:
         """End a candidate that would take too long, or find out how many epochs it may have."""
         usual = self.search.usual_epochs(config)
-        if epoch * usual <= allowed:
+        if epoch * (usual - self.resumed) <= allowed:
             return
-        fits = int(0.9 * allowed / epoch)
+        fits = int(0.9 * allowed / epoch)  # a shorter training begins anew
         if fits >= max(_TIMED, _LEAST_SHARE * usual):
             self.shorter, self.why = fits, "fewer epochs fit into the time"
         else:

@@ -7,6 +7,7 @@ what every row of the leaderboard is measured by.
 ======================  =======================================================================
 ``search.json``         see :mod:`ncgnn.training.search`
 ``chosen.json``         the name of the run that it has ended with
+``auto.json``           what it has shown, also in that run
 ``candidates/``         their runs
 ``folds/``              what experts answer for training nodes that they have not seen
 ======================  =======================================================================
@@ -85,26 +86,47 @@ def auto_run(
     """
     place = runs / SEARCHES / wanted.name
     with RunFolder(place).lock():
-        if (done := _find_done(wanted, place, runs, graph)) is not None:
+        if (done := _find_done(wanted, place, runs, graph, before_done)) is not None:
             return done
         options: dict[str, Any] = {"watcher": watcher, "stop": stop, "controls": controls}
         found = Search(wanted, graph, place, clock=clock, **options).run()
         run = write_found(found, runs, before_done)
         said = {"run": run.folder.name, "budget": wanted.options.seconds}
+        facts = RunFolder(run.folder).read_json(TRIED)
+        RunFolder(place).write_json(TRIED, facts)
         RunFolder(place).write_json(CHOSEN, said | {"graph": graph.fingerprint})
         shutil.rmtree(place / FOLDS, ignore_errors=True)
     return run
 
 
-def _find_done(wanted: AutoConfig, place: Path, runs: Path, graph: Graph) -> RunResult | None:
-    """The run that an earlier search has chosen, with as much time and on the same graph."""
+def _find_done(
+    wanted: AutoConfig,
+    place: Path,
+    runs: Path,
+    graph: Graph,
+    before_done: Callable[[RunFolder], object] | None,
+) -> RunResult | None:
+    """The run that an earlier search has chosen, with as much time and on the same graph.
+
+    Another search may have chosen the same run since, and told of itself there.
+    """
     folder = RunFolder(place)
     with suppress(NcgnnError, KeyError, OSError):
         said = folder.read_json(CHOSEN)
         same = said["graph"] == graph.fingerprint
         if same and float(said["budget"]) >= wanted.options.seconds:
-            done = finished_run(RunFolder(runs / said["run"]))
-            return done if is_current(done.config.model.model_dump(), done.result) else None
+            run = RunFolder(runs / said["run"])
+            done = finished_run(run)
+            if not is_current(done.config.model.model_dump(), done.result):
+                return None
+            facts = folder.read_json(TRIED)
+            if not (run / TRIED).is_file() or run.read_json(TRIED) != facts:
+                with run.lock():
+                    run.write_json(TRIED, facts)
+                    if before_done is not None:
+                        before_done(run)
+                    run.mark_done()
+            return done
     return None
 
 

@@ -35,6 +35,7 @@ FITTED: dict[str, tuple[dict[str, Any], ...]] = {
     "propagation": ({}, {"alpha": 0.5}),
     "logistic": ({}, {"penalty": 1.0}, {"penalty": 10.0}, {"penalty": 0.03}),
     "boosting": ({},),
+    "feature-boosting": ({},),
 }
 STEPWISE = ("mlp", "tuned-sage", "sage", "tuned-gcn", "gcn", "ncgcn", "ncsage")
 #: Learning rate and weight decay: for the features that papers use, and for people's own tables.
@@ -78,6 +79,8 @@ class AutoOptions(Options):
     def _check_names(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
         for name in names or ():
             model_class(name)
+            if name in (AUTO, "mixture"):
+                raise ValueError(f"must be single models, not {name}")
         return names
 
     @property
@@ -228,14 +231,16 @@ def list_candidates(wanted: AutoConfig, graph: Graph) -> list[Candidate]:
 
     Every model comes once, those first that are fitted in one go, and then those with other values
     and other rates, so that a short time has seen one of each kind. Where edges point somewhere,
-    models tell their directions apart.
+    models tell their directions apart; where there are none, models of features alone are tried.
     """
     names = wanted.options.candidates
+    if names is None and not graph.num_entries:
+        names = [name for name in (*FITTED, *STEPWISE) if model_class(name).edges == "none"]
     fitted = [name for name in FITTED if name in (names or model_names())]
     stepwise = [name for name in names or STEPWISE if name not in FITTED]
     rates = RATES if graph.source is None else TABLE_RATES
     if {"learning_rate", "weight_decay"} & wanted.training.keys():
-        rates = ((rates[0]),)
+        rates = (rates[0],)
     first = _name_rates(*rates[0])
 
     def fitted_with(place: slice) -> list[Candidate]:

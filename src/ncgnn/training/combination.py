@@ -10,6 +10,7 @@ that of validation nodes, which the experts themselves answer for, says when to 
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -183,18 +184,19 @@ def answer_unseen(
         mixture: The mixture with a full gate that the experts are in.
         experts: The experts.
         fold: The fold of every node, -1 = none, as for the only training node of a class.
-        keep: Folder where answers are kept, so that an interrupted search has them.
+        keep: Folder where answers are kept, so that an interrupted search has them, in a folder
+            of their own for every number of folds.
         after_epoch: Called with the record of every epoch.
     """
     model, inputs = cast("Mixture", mixture.model), mixture.inputs
-    nodes = np.flatnonzero(fold >= 0)
+    nodes, folds = np.flatnonzero(fold >= 0), int(fold.max()) + 1
     place = torch.from_numpy(nodes).to(inputs.device)
     unseen = Unseen([], [], inputs.labels.index_select(0, place))
     for expert in experts:
         answers = inputs.labels.new_empty(len(nodes), inputs.num_classes, dtype=inputs.dtype)
         described: torch.Tensor | None = None
-        for number in range(int(fold.max()) + 1):
-            path = keep / f"{expert.config.name}-{number}.safetensors"
+        for number in range(folds):
+            path = keep / str(folds) / f"{expert.config.name}-{number}.safetensors"
             log_shares = _answer_fold(expert, fold, number, path, after_epoch)
             rows = torch.from_numpy(fold[nodes] == number).to(inputs.device)
             with torch.no_grad():
@@ -216,9 +218,18 @@ def _answer_fold(
     after_epoch: Callable[[dict[str, Any]], None] | None,
 ) -> torch.Tensor:
     """The logarithm of P of all nodes by an expert that was trained without one fold."""
+    dealt = hashlib.sha256(np.ascontiguousarray(fold).tobytes()).hexdigest()
+    model = expert.config.model
+    said = {
+        "fold": number,
+        "dealt": dealt,
+        "revision": type(expert.model).revision_of(model.options),
+    }
     with suppress(DamagedFileError):
         if path.is_file():
-            return read_tensors(path)[0]["answers"].to(expert.inputs.device)
+            tensors, about = read_tensors(path)
+            if said.items() <= about.items():
+                return tensors["answers"].to(expert.inputs.device)
     others = expert.split.train[fold[expert.split.train] != number]
     none = others[:0]
     seen = Split("custom", "custom", expert.config.training.seed, others, none, none)
@@ -226,7 +237,8 @@ def _answer_fold(
     follower.run(after_epoch, keeps_weights=True)
     logits = predict(follower.model, follower.inputs, follower.state.best_grouping)
     answers = torch.log_softmax(logits, dim=1)
-    write_tensors(path, {"answers": answers}, {"fold": number}, durable=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_tensors(path, {"answers": answers}, said, durable=False)
     return answers
 
 
@@ -277,11 +289,10 @@ def validation_answers(
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """What every expert of a mixture answers for some nodes, log P, and what the gate sees."""
     model = cast("Mixture", trained.model.eval())
-    group = trained.grouping.group.to(inputs.device)
     answers: list[torch.Tensor] = []
     seen: list[torch.Tensor] = []
     for expert in cast("Any", model.experts):
-        every = torch.log_softmax(expert(inputs, group), dim=1)
+        every = torch.log_softmax(predict(expert, inputs, trained.grouping), dim=1)
         answers.append(every.index_select(0, nodes))
         seen.append(model.describe(inputs, every).index_select(0, nodes))
     return answers, seen
@@ -291,7 +302,8 @@ def is_better(one: TrainedModel, other: TrainedModel) -> bool:
     """Whether validation speaks for a combination, against a model that is simpler.
 
     Its answers must be likelier. Its score need not be higher, as the other's may be the highest of
-    many by luck, but it must not be lower by more than two standard errors of the difference.
+    many by luck, but it must not be lower by more than two standard errors of the difference in
+    accuracy, whatever the score is.
     """
     metric = one.config.training.metric
     records = [model.history[model.best_epoch] for model in (one, other)]

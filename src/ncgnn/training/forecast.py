@@ -11,6 +11,8 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
+import torch
+
 from ncgnn.training.loading import new_trainer
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ EPOCHS_OF_GCN = {
     "propagation": 3.0,
     "logistic": 10.0,
     "boosting": 40.0,
+    "feature-boosting": 20.0,
     "mlp": 0.9,
     "gcn": 1.0,
     "sage": 1.8,
@@ -69,12 +72,13 @@ def forecast(
     first = min(stepwise, key=lambda one: (not one.sees_graph, _relative(one)))
     trainer = new_trainer(first.config, graph, split)
     times: list[float] = []
-    for _ in range(_UNTIMED + _TIMED):
-        if trainer.finished:
-            break
-        began = clock()
-        trainer.epoch()
-        times.append(clock() - began)
+    with torch.random.fork_rng(devices=[]):
+        for _ in range(_UNTIMED + _TIMED):
+            if trainer.finished:
+                break
+            began = clock()
+            trainer.epoch()
+            times.append(clock() - began)
     unit = median(times[_UNTIMED:] or times[-1:]) / _relative(first)
     epochs = sum(_relative(one) * _expected_epochs(one) for one in candidates)
     return unit * epochs * (_COMBINING if combine else 1.0)

@@ -18,7 +18,7 @@ holds in each. Groups are fifths, by the NC that the model estimates, of the nod
 not trained on; equal values stay together, and groups are merged until each has as many calibration
 nodes as :func:`smallest_group` says. Nodes without neighbors have an NC of 0 and nothing else in
 common with those whose neighbors all agree: they are a group of their own if it is large enough,
-and with the most confused nodes otherwise.
+and so are the others, and with the most confused nodes otherwise.
 
 Calibration nodes are the validation nodes. These have also selected the epoch and the temperatures;
 ``benchmarks/coverage.py`` measures what is left of the promise on test nodes.
@@ -119,7 +119,9 @@ class SetRule:
         edges = merge_small(edges, confusion, smallest_group(coverage))
         group = nc_group(confusion, edges)
         alone = group < 0
-        is_apart = int(alone.sum()) >= smallest_group(coverage)
+        smallest = smallest_group(coverage)
+        # The others must be enough as well, or their sets would hold all classes.
+        is_apart = min(int(alone.sum()), int((~alone).sum())) >= smallest
         if not is_apart:
             group = np.where(alone, len(edges), group)
         parts = [own[group == number] for number in range(len(edges) + 1)]

@@ -170,7 +170,7 @@ class Refitter(Trainer):
         self.train = torch.from_numpy(seen.train.copy()).to(self.inputs.device)
         self.inputs = self.seen = know_labels(self.inputs, seen)
         self.seen_train = self.train
-        self.correction = _correction(trained)
+        self.correction = _correction(trained, seen)
 
     @property
     def finished(self) -> bool:
@@ -201,10 +201,10 @@ def all_labels(trained: TrainedModel) -> Split:
     return Split("custom", "custom", trained.config.training.seed, nodes, none, none)
 
 
-def _correction(trained: TrainedModel) -> ShareCorrection | None:
-    """What corrects logits for class shares, from those of all labels to those of validation."""
+def _correction(trained: TrainedModel, seen: Split) -> ShareCorrection | None:
+    """What corrects logits for class shares, from those of seen labels to those of validation."""
     shares, inputs = trained.config.training.class_shares, trained.inputs
-    return ShareCorrection.of(shares, inputs, all_labels(trained), trained.split.val)
+    return ShareCorrection.of(shares, inputs, seen, trained.split.val)
 
 
 def refit(trained: TrainedModel, on_epoch: Callable[[Record], None] | None = None) -> TrainedModel:
@@ -286,7 +286,7 @@ def _refitted(
     split = all_labels(trained)
     changed: dict[str, Any] = {"model": model, "split": split, "grouping": grouping}
     result = replace(trained, **changed, seconds=seconds, refitted=None)
-    result.__dict__["correction"] = _correction(trained)
+    result.__dict__["correction"] = _correction(trained, split)
     result.__dict__["origin"] = trained
     return result
 

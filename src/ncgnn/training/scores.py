@@ -12,7 +12,8 @@ model. It says nothing of other seeds or splits, with which the model would have
   bootstrapped: nodes are drawn again, with what is true and what was answered for them, 1,000
   times with a fixed seed. As macro-F1 of a sample is lower than that of all nodes where classes
   are rare, and that of a resample lower once more, the middle 95 % are bias-corrected (Efron,
-  "Better Bootstrap Confidence Intervals", 1987).
+  "Better Bootstrap Confidence Intervals", 1987). Means over classes have none with fewer than ten
+  nodes for each class.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ RESAMPLES = 1000
 MOST_PAIRS, EXAMPLES = 15, 2
 #: At most so many classes are in the matrix of those that are confused most.
 MOST_CLASSES = 15
+#: Means over classes have an interval where there are so many nodes for each class that occurs.
+NODES_PER_CLASS = 10
 #: How many drawn counts are held at a time.
 _BLOCK = 4_000_000
 #: Ends of intervals are rounded: by resampling, and by nodes, they are known no better.
@@ -346,11 +349,21 @@ class Cells:
         shape, ones = (self.classes, len(self.true)), np.ones(len(cells))
         return (csr_array((ones, (classes, cells)), shape=shape) @ drawn.T).T
 
+    @property
+    def suffices(self) -> bool:
+        """Whether there are nodes enough for intervals of means over classes.
+
+        With fewer, resamples lack classes, and intervals are too narrow.
+        """
+        return int(self.nodes.sum()) >= NODES_PER_CLASS * len(np.unique(self.true))
+
     def bootstrap(
         self, scores: Callable[[ClassCounts], tuple[Values, ...]], model: int = 0
     ) -> list[Interval]:
-        """The intervals of some scores of one model."""
+        """The intervals of some means over classes, of one model."""
         values = [float(one[0]) for one in scores(self.count(self.nodes[None], model))]
+        if not self.suffices:
+            return [None] * len(values)
         total = int(self.nodes.sum())
         drawn = [scores(self.count(block, model)) for block in resampled(self.nodes, total)]
         columns = [np.concatenate(column) for column in zip(*drawn, strict=True)]
@@ -363,6 +376,8 @@ class Cells:
             return self.count(drawn, 0).macro_f1() - self.count(drawn, 1).macro_f1()
 
         value, total = float(difference(self.nodes[None])[0]), int(self.nodes.sum())
+        if not self.suffices:
+            return value, None
         drawn = np.concatenate([difference(block) for block in resampled(self.nodes, total)])
         return value, bootstrap_interval(value, drawn)
 

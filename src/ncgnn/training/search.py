@@ -31,14 +31,14 @@ from ncgnn.training.combination import (
     select_average,
     train_gate,
 )
-from ncgnn.training.evaluation import score
+from ncgnn.training.evaluation import evaluated_part, score
 from ncgnn.training.folder import RESULT, DamagedFileError, RunFolder
 from ncgnn.training.folds import draw_folds
 from ncgnn.training.forecast import forecast
 from ncgnn.training.loading import new_inputs, new_trainer, read_trained
 from ncgnn.training.run import is_current
-from ncgnn.training.trainer import check_trainable
-from ncgnn.training.verdict import evaluated_nodes, judge
+from ncgnn.training.trainer import check_trainable, predict
+from ncgnn.training.verdict import judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,6 +115,9 @@ class Search:
         self.rows: dict[str, Row] = {}
         self.curves: dict[str, list[float]] = {}
         self.combined: list[Row] = []
+        self.mixtures: list[TrainedModel] = []
+        # With how many epochs candidates are trained that do not fit into the time otherwise.
+        self.shorter: dict[str, int] = {}
         self.clock = clock
         self._before, self._began = 0.0, clock()
         self._read()
@@ -164,7 +167,7 @@ class Search:
         row = Row(candidate.title, candidate.model, candidate.config.name)
         if why := self._why_not(candidate):
             return replace(row, why=why)
-        attempt = Attempt(self, candidate)
+        attempt = Attempt(self, candidate, shorter=self.shorter.get(row.name))
         try:
             if rounds := candidate.config.model.options.get("rounds"):
                 fits = self._rounds_that_fit(candidate, rounds)
@@ -174,8 +177,9 @@ class Search:
                     candidate = candidate.with_option("rounds", fits)
                     row = Row(candidate.title, candidate.model, candidate.config.name)
                     attempt = Attempt(self, candidate)
-            done = attempt.train(candidate.config)
+            done = None if attempt.shorter else attempt.train(candidate.config)
             if done is None and attempt.shorter is not None:
+                self.shorter[row.name] = attempt.shorter
                 shorter = candidate.config.replaced("training", epochs=attempt.shorter)
                 row = replace(row, title=f"{row.title}, epochs {attempt.shorter}")
                 row.name = shorter.name
@@ -188,7 +192,7 @@ class Search:
             row.why = attempt.why
             row.epochs = len(attempt.records)
             return row
-        return self._complete(row, done)
+        return self._complete(row, done, attempt.resumed)
 
     def _rounds_that_fit(self, candidate: Candidate, rounds: int) -> int:
         """How many rounds of a model that goes on to its end fit into a tenth of what is left.
@@ -196,17 +200,18 @@ class Search:
         None do where timing a few has taken half of that already.
         """
         times: list[float] = []
-        for few in (2, 6):
+        for few in (1, 2, 6):  # the first one also imports and compiles
             config = candidate.with_option("rounds", few).config
             began = self.clock()
-            new_trainer(config, self.graph, self.split).epoch()
+            with torch.random.fork_rng(devices=[]):
+                new_trainer(config, self.graph, self.split).epoch()
             times.append(self.clock() - began)
             if times[-1] * rounds / few < self.available / 10:
                 return rounds
-            if times[-1] > self.available / 20:
+            if few > 1 and times[-1] > self.available / 20:
                 return 0
-        each = max((times[1] - times[0]) / 4, 1e-6)
-        return min(rounds, int((self.available / 10 - times[0]) / each))
+        each = max((times[2] - times[1]) / 4, 1e-6)
+        return min(rounds, int((self.available / 10 - times[1]) / each))
 
     def _why_not(self, candidate: Candidate) -> str:
         """Why a candidate is not worth beginning; empty where it is."""
@@ -216,7 +221,7 @@ class Search:
         if not same:
             return ""
         if candidate.fits_at_once and max(row.seconds for row in same) > self.available / 16:
-            return f"would take about {about(max(row.seconds for row in same))}"
+            return "little time is left, and the model was tried with other values"
         best = max((r.val for r in self.rows.values() if r.val is not None), default=None)
         mine = max((r.val for r in same if r.val is not None), default=None)
         # What features alone can do must be known as well as what the graph can, and a fit in one
@@ -246,15 +251,18 @@ class Search:
         usual = int(np.median(known)) if known else _USUAL_EPOCHS
         return min(config.training.epochs, usual)
 
-    def _complete(self, row: Row, done: RunResult) -> Row:
-        """A row with what came of a run."""
+    def _complete(self, row: Row, done: RunResult, resumed: int) -> Row:
+        """A row with what came of a run, of which so many epochs had been done before."""
         history, best = RunFolder(done.folder).history(), int(done.result["best_epoch"])
         record = history[best]
         row.state, row.epochs, row.best_epoch = "finished", len(history), best
         row.val, row.val_loss = record[f"val_{self.metric}"], record["val_loss"]
-        row.train_accuracy, row.val_accuracy = record["train_accuracy"], record["val_accuracy"]
+        row.train_accuracy = done.result["scores"]["train"]["accuracy"]
+        row.val_accuracy = record["val_accuracy"]
         if not done.fresh:  # it was finished when the search was interrupted
             row.seconds = done.seconds
+        elif 0 < resumed < len(history):
+            row.seconds *= len(history) / (len(history) - resumed)
         self.curves[row.name] = [one[f"val_{self.metric}"] for one in history]
         return row
 
@@ -264,31 +272,26 @@ class Search:
 
     def _choose(self, rows: list[Row]) -> Found:
         """The best candidate, or a combination that is better by validation."""
-        rows = sorted(rows, key=lambda row: (-(row.val or 0), row.val_loss or np.inf))
-        inputs = new_inputs(self.wanted.base, self.graph)
-
-        def load(row: Row) -> Found:
-            folder = RunFolder(self.folder / CANDIDATES / row.name)
-            return Found(read_trained(folder, folder.read_config(), inputs), row)
-
-        best = load(rows[0])
+        rows = sorted(rows, key=_rank)
+        self._inputs = new_inputs(self.wanted.base, self.graph)
+        self._inputs.in_blocks = self.wanted.training.get("batch_size") is not None
+        best = self._load(rows[0])
         others = [row for row in rows[1:] if row.model != "majority"]
         if not self.wanted.options.combine or not others or rows[0].model == "majority":
             return best
         self.watcher.on_stage("combining the best ones")
-        return self._combine([best, *map(load, others)])
+        return self._combine([best, *map(self._load, others)])
+
+    def _load(self, row: Row) -> Found:
+        """The run of a candidate."""
+        folder = RunFolder(self.folder / CANDIDATES / row.name)
+        return Found(read_trained(folder, folder.read_config(), self._inputs), row)
 
     def _combine(self, pool: list[Found]) -> Found:
         """The best of the first model, an average of some, and a mixture with a gate."""
-        best, trained = pool[0], pool[0].trained
-        val = torch.from_numpy(self.split.val.copy()).to(trained.inputs.device)
-        labels = trained.inputs.labels.index_select(0, val)
-        answers = [
-            torch.log_softmax(one.trained.logits().index_select(0, val), dim=1) for one in pool
-        ]
+        best, chosen = pool[0], pool[0]
+        shares = self._shares(pool)
         grouped = [one.trained.model.rule is not None for one in pool]
-        shares = select_average(answers, labels, 0, grouped)
-        chosen = best
         if len(shares) > 1:
             experts = [pool[place] for place in shares]
             began = self.clock()
@@ -312,6 +315,20 @@ class Search:
                 chosen = gated
         return chosen
 
+    def _shares(self, pool: list[Found]) -> dict[int, float]:
+        """How much each of some models counts in their average, which begins with the first.
+
+        A mixture corrects its answers for class shares, and its experts do not.
+        """
+        inputs = self._inputs
+        val = torch.from_numpy(self.split.val.copy()).to(inputs.device)
+        answers: list[torch.Tensor] = []
+        for one in pool:
+            logits = predict(one.trained.model, inputs, one.trained.grouping)
+            answers.append(torch.log_softmax(logits.index_select(0, val), dim=1))
+        grouped = [one.trained.model.rule is not None for one in pool]
+        return select_average(answers, inputs.labels.index_select(0, val), 0, grouped)
+
     def _affordable(self, experts: list[Found], best: Found) -> list[Found]:
         """Experts without those that take most time, as long as there is not enough of it."""
         kept = list(experts)
@@ -320,17 +337,25 @@ class Search:
         return kept
 
     def _train_gate(self, experts: list[Found], kind: Gate) -> Found | None:
-        """A mixture with a gate; None where there is no time to train one."""
-        began = self.clock()
-        folds = self._count_folds(experts)
+        """A mixture with a gate; None where there is no time to train one, or it fails."""
         words = {"full": "gate", "without-nc": "gate without NC", "nc": "gate of NC alone"}
-        title = f"{words[kind]} over {_list(experts)}"
+        row = Row(f"{words[kind]} over {_list(experts)}", "mixture", "")
+        folds = self._count_folds(experts)
         if folds is None:
-            need = sum(_fold_seconds(one.row) for one in experts)
-            why = f"would take about {about(2 * need)}, {about(self._left)} are left"
-            self.combined.append(Row(title, "mixture", "", why=why))
-            self.watcher.on_row(self.combined[-1])
-            return None
+            need = 2 * sum(_fold_seconds(one.row) for one in experts)
+            row.why = f"would take about {about(need)}, {about(self._left)} are left"
+        else:
+            try:
+                return self._gate(experts, kind, words[kind], folds)
+            except (NcgnnError, MemoryError, RuntimeError) as error:
+                row.state, row.why = "failed", sentence(error)
+        self.combined.append(row)
+        self.watcher.on_row(row)
+        return None
+
+    def _gate(self, experts: list[Found], kind: Gate, word: str, folds: int) -> Found:
+        """A mixture whose gate was trained on answers for nodes that experts have not seen."""
+        began = self.clock()
         labels = np.full(self.graph.num_nodes, -1, dtype=np.int64)
         labels[self.split.train] = self.graph.labels[self.split.train]
         fold = draw_folds(labels, folds, self.wanted.base.training.seed)
@@ -341,16 +366,16 @@ class Search:
         unseen = answer_unseen(full, models, fold, self.folder / FOLDS, self._in_fold)
         mixture = full if kind == "full" else make_mixture(models, equal, kind)
         best = min(range(len(experts)), key=lambda e: -(experts[e].row.val or 0))
-        return self._add(words[kind], experts, train_gate(mixture, unseen, best), began)
+        return self._add(word, experts, train_gate(mixture, unseen, best), began)
 
     def _count_folds(self, experts: list[Found]) -> int | None:
         """In how many folds there is time to train experts once more; None if there is not."""
+        begun = [int(one.name) for one in (self.folder / FOLDS).glob("[0-9]*")]
+        if begun:  # by a search that was interrupted there, or for another gate
+            return max(begun)
         need = sum(_fold_seconds(one.row) for one in experts)
-        done = (self.folder / FOLDS).is_dir()  # a search that was interrupted there
-        for folds in (self.wanted.options.folds, 2):
-            if done or folds * need <= self._left:
-                return folds
-        return None
+        fitting = (n for n in (self.wanted.options.folds, 2) if n * need <= self._left)
+        return next(fitting, None)
 
     @property
     def _left(self) -> float:
@@ -377,9 +402,8 @@ class Search:
         row.seconds = self.clock() - began
         row.train_accuracy, row.val_accuracy = None, record["val_accuracy"]
         self.combined.append(row)
+        self.mixtures.append(mixture)
         self.watcher.on_row(row)
-        logits = mixture.logits()
-        row.test = _test_score(mixture, logits, self.metric)
         return Found(mixture, row)
 
     def _measure(self) -> None:
@@ -387,25 +411,23 @@ class Search:
         for row in self._finished():
             result = RunFolder(self.folder / CANDIDATES / row.name).read_json(RESULT)
             row.test = result["scores"].get("test", {}).get(self.metric)
+        made = [row for row in self.combined if row.state == "finished"]
+        for row, mixture in zip(made, self.mixtures, strict=True):
+            row.test = _test_score(mixture, mixture.logits(), self.metric)
 
     def _facts(self, found: Found) -> dict[str, Any]:
         """What ``auto.json`` says."""
         rows = [*self.rows.values()]
-        plain = [
-            row
-            for row in self._finished()
-            if model_class(row.model).family == "features" and row is not found.row
-        ]
-        features = max(plain, key=lambda row: row.val or 0, default=None)
-        alone = None
-        if features is not None:
-            folder = RunFolder(self.folder / CANDIDATES / features.name)
-            alone = read_trained(folder, folder.read_config(), found.trained.inputs)
-        verdict = judge(found.trained, found.row, rows, alone, features)
+        sees_graph = found.trained.model.edges != "none" or any(
+            model_class(one.config.model.name).edges != "none" for one in found.trained.experts
+        )
+        other = self._best_of(found, sees_graph=not sees_graph)
+        beside = (None, None) if other is None else (other.trained, other.row)
+        verdict = judge(found.trained, found.row, rows, *beside)
         return {
             "asked": self.wanted.sha256,
             "metric": self.metric,
-            "evaluated": evaluated_nodes(found.trained)[0],
+            "evaluated": evaluated_part(found.trained.split)[0],
             "budget": self.budget,
             "seconds": self.spent,
             "chosen": found.row.title,
@@ -413,6 +435,28 @@ class Search:
             "combinations": [asdict(row) for row in self.combined],
             **verdict,
         }
+
+    def _best_of(self, found: Found, *, sees_graph: bool) -> Found | None:
+        """The best of other candidates that see the graph, or of those that see features alone.
+
+        As the one that was found may be an average, an average of these counts as well.
+        """
+        rows = [
+            row for row in self._finished()
+            if row is not found.row and row.model != "majority"
+            and (model_class(row.model).edges != "none") == sees_graph
+        ]  # fmt: skip
+        if not rows:
+            return None
+        pool = [*map(self._load, sorted(rows, key=_rank))]
+        shares = self._shares(pool) if self.wanted.options.combine else {0: 1.0}
+        if len(shares) == 1:
+            return pool[0]
+        experts, parts = [pool[place] for place in shares], [*shares.values()]
+        average = make_mixture([one.trained for one in experts], parts, "none")
+        if not is_better(average, pool[0].trained):
+            return pool[0]
+        return Found(average, Row(f"average of {_list(experts, parts)}", "mixture", ""))
 
     def _read(self) -> None:
         """Take up an interrupted search; a larger budget takes up what was skipped before."""
@@ -435,6 +479,8 @@ class Search:
                     continue
                 self.rows[key] = row
             self.curves = dict(said["curves"])
+            if not more:
+                self.shorter = dict(said["shorter"])
 
     def _is_current(self, row: Row) -> bool:
         """Whether a finished candidate is of what its model is now."""
@@ -457,8 +503,14 @@ class Search:
             "seconds": self.spent if seconds is None else seconds,
             "rows": {key: asdict(row) for key, row in self.rows.items()},
             "curves": self.curves,
+            "shorter": self.shorter,
         }
         self.folder.write_json(SEARCH, said)
+
+
+def _rank(row: Row) -> tuple[float, float]:
+    """By which candidates are ordered, the best one first."""
+    return -(row.val or 0), row.val_loss or np.inf
 
 
 def _fold_seconds(row: Row) -> float:

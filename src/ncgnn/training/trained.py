@@ -264,6 +264,11 @@ class TrainedModel:
                 raise InputError("others must be models of the same classes; got other ones.")
             refitted = one.refitted if refit else None
             told.append(one._facts(graph, only, update_old, refitted, wanted))
+            if not np.array_equal(told[-1].ids, facts.ids):
+                raise InputError(
+                    "others must be models of the same graph, so that they answer for the same "
+                    "nodes; got one of other nodes."
+                )
         kept = Inference(self, graph, update_old=update_old).keeps_label(only)
         average = Facts.average(facts, *told)
         if wanted is not None:

@@ -8,33 +8,28 @@ import numpy as np
 
 from ncgnn.metrics import node_kinds
 from ncgnn.nn import model_class
+from ncgnn.training.evaluation import evaluated_part
 from ncgnn.training.scores import bootstrap_difference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from ncgnn.training.attempt import Row
     from ncgnn.training.scores import Estimate
     from ncgnn.training.trained import TrainedModel
 
-# Fewer nodes of a kind are not spoken of.
+# Fewer nodes of a kind are not spoken of, and from fewer validation nodes nothing follows.
 _FEWEST = 50
-
-
-def evaluated_nodes(trained: TrainedModel) -> tuple[str, NDArray[np.int64]]:
-    """The part that scores are of, and its nodes: test, or validation where there are none."""
-    split = trained.split
-    return ("test", split.test) if len(split.test) else ("val", split.val)
+# Edges are called useless where a gain of more than two points can be excluded.
+_NO_GAIN = 0.02
 
 
 def judge(
     trained: TrainedModel,
     chosen: Row,
     rows: Sequence[Row],
-    alone: TrainedModel | None,
-    features: Row | None,
+    other: TrainedModel | None,
+    beside: Row | None,
 ) -> dict[str, Any]:
     """What the graph adds to features alone, in numbers and in a sentence, and remedies.
 
@@ -42,17 +37,26 @@ def judge(
         trained: The chosen model.
         chosen: Its row.
         rows: All candidates.
-        alone: The best model that sees features alone, by validation.
-        features: Its row.
+        other: The best by validation of what sees features alone, a model or an average; where the
+            chosen model is of that kind, the best of what sees the graph.
+        beside: Its row.
     """
     sees_graph = _sees_graph(trained)
     gain: dict[str, Any] | None = None
-    if alone is not None and features is not None and sees_graph:
-        gain = _compare(trained, alone) | {"features": features.title}
+    if other is not None and beside is not None:
+        pair = (trained, other) if sees_graph else (other, trained)
+        gain = _compare(*pair) | {"features": (beside if sees_graph else chosen).title}
     tried = any(row.state == "finished" and _uses_both(row.model) for row in rows)
-    gains_nothing = (not sees_graph and tried) or (gain is not None and gain["accuracy"][1] <= 0)
+    gain = gain if sees_graph or tried else None
+    if gain is None:
+        said = _say_unknown(sees_graph)
+    elif sees_graph:
+        said = _say_gain(gain)
+    else:
+        said = _say_none(gain, chosen, beside)
+    gains_nothing = gain is not None and gain["accuracy"][2] < _NO_GAIN
     remedies = _remedies(trained, chosen, rows, gains_nothing)
-    return {"gain": gain, "sentence": _say(gain, sees_graph, tried, chosen), "remedies": remedies}
+    return {"gain": gain, "sentence": said, "remedies": remedies}
 
 
 def _uses_both(model: str) -> bool:
@@ -68,7 +72,7 @@ def _sees_graph(trained: TrainedModel) -> bool:
 
 def _compare(one: TrainedModel, other: TrainedModel) -> dict[str, Any]:
     """The difference in accuracy between two models on the same nodes, all and mixed ones."""
-    part, nodes = evaluated_nodes(one)
+    part, nodes = evaluated_part(one.split)
     labels = one.graph.labels[nodes]
     right, plain = (
         model.logits().argmax(1).cpu().numpy()[nodes] == labels for model in (one, other)
@@ -87,17 +91,30 @@ def _compare(one: TrainedModel, other: TrainedModel) -> dict[str, Any]:
     }
 
 
-def _say(gain: dict[str, Any] | None, sees_graph: bool, tried: bool, chosen: Row) -> str:
+def _say_unknown(sees_graph: bool) -> str:
+    """Why it is not known what the graph adds."""
+    kind = (
+        "that sees features alone finished"
+        if sees_graph
+        else "of features and graph finished in time"
+    )
+    return f"What the graph adds is not known: no model {kind}."
+
+
+def _say_none(gain: dict[str, Any], chosen: Row, beside: Row | None) -> str:
+    """That validation chose a model which sees no edges, and how far the others are from it."""
+    value, low, high = gain["accuracy"]
+    sees = "nothing of a node" if chosen.model == "majority" else "features alone"
+    title = "the best model of the graph" if beside is None else beside.title
+    return (
+        f"The graph adds nothing that validation shows: {chosen.title}, which sees {sees}, has the "
+        f"best score there; {title}, which sees the graph, has {_points(value)} points to it "
+        f"(95 %: {_points(low)} to {_points(high)})."
+    )
+
+
+def _say_gain(gain: dict[str, Any]) -> str:
     """What the graph adds, in a sentence."""
-    if not sees_graph and tried:
-        return (
-            f"The graph adds nothing here: {chosen.title}, which sees features alone, has the best "
-            "validation score."
-        )
-    if not sees_graph:
-        return "What the graph adds is not known: no model of features and graph finished in time."
-    if gain is None:
-        return "What the graph adds is not known: no candidate that sees features alone finished."
     value, low, high = gain["accuracy"]
     interval = f"95 %: {_points(low)} to {_points(high)}"
     which = "test" if gain["part"] == "test" else "validation"
@@ -131,6 +148,11 @@ def _remedies(
 ) -> list[str]:
     """What would probably help, in sentences; each names what was seen."""
     found: list[str] = []
+    if (count := len(trained.split.val)) < _FEWEST:
+        found.append(
+            f"there {'is 1 validation node' if count == 1 else f'are {count} validation nodes'}: "
+            "which model is chosen, and its score there, is mostly luck; more labels help most."
+        )
     used = {expert.config.name for expert in trained.experts} or {chosen.name}
     limit = {expert.config.name: expert.config for expert in trained.experts}
     for row in rows:
@@ -161,10 +183,18 @@ def _remedies(
         )
     if unseen := _never_answered(trained):
         found.append(
-            f"nobody is answered {', '.join(unseen[:5])}{', …' if len(unseen) > 5 else ''}, though "
-            "training nodes are of it: select by metric = 'macro_f1', or merge rare classes."
+            f"{_name_classes(unseen)} never predicted, although there are training nodes of "
+            f"{'it' if len(unseen) == 1 else 'them'}: select by metric = 'macro_f1', or merge rare "
+            "classes."
         )
     return found
+
+
+def _name_classes(names: Sequence[str]) -> str:
+    """Some classes, as the beginning of a sentence."""
+    if len(names) == 1:
+        return f"class {names[0]} is"
+    return f"{len(names)} classes ({', '.join(names[:5])}{', …' if len(names) > 5 else ''}) are"
 
 
 def _lacks_time(row: Row) -> bool:

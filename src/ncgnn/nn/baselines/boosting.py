@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ _PATIENCE = 10
 _ROWS = 1 << 14
 
 
-class BoostingOptions(ModelOptions):
+class TreeOptions(ModelOptions):
     """Options of gradient boosting."""
 
     rounds: Annotated[int, Field(ge=1)] = 100
@@ -46,6 +46,11 @@ class BoostingOptions(ModelOptions):
     """Features with more columns than this are replaced by so many of their singular components."""
     held_out: Rate = 0.1
     """Share of the training nodes that ends boosting when it no longer helps them; 0 = none."""
+
+
+class BoostingOptions(TreeOptions):
+    """Options of gradient boosting on what is around a node."""
+
     direction: Direction = "both"
     """Which neighbors count: those at the other end of ``incoming`` edges, of edges in ``both``
     directions alike, or ``separate``: those of incoming and of outgoing edges in columns of their
@@ -87,12 +92,14 @@ class Boosting(Model):
     memory = "nodes × columns"
     uses_weights = True
     fits_at_once = True
-    Options = BoostingOptions
+    reach = 2
+    Options: ClassVar[type[TreeOptions]] = BoostingOptions
 
     def __init__(self, num_features: int, num_classes: int, **options: Any) -> None:
         super().__init__()
         self.options = parse_options(self.Options, options)
-        self.direction, self.reach = self.options.direction, 2
+        if isinstance(self.options, BoostingOptions):
+            self.direction = self.options.direction
         self.num_features, self.num_classes = num_features, num_classes
         width = self.options.components if num_features > self.options.components else 0
         self.register_buffer("components", torch.zeros(num_features, width))
@@ -196,6 +203,26 @@ class Boosting(Model):
         start = np.zeros(self.num_classes)
         start[places] = np.ravel(fitted._baseline_prediction)
         self.trees.store(fitted._predictors, start, places)
+
+
+class FeatureBoosting(Boosting):
+    """The same trees on a node's own features alone: what the graph adds is told beside it."""
+
+    title = "Gradient boosting of features"
+    paper = (
+        "Ke et al., LightGBM: A Highly Efficient Gradient Boosting Decision Tree, NeurIPS 2017, as "
+        "scikit-learn has it"
+    )
+    family = "features"
+    edges = "none"
+    uses_weights = False
+    reach = 0
+    Options = TreeOptions
+
+    @torch.no_grad()
+    def describe(self, inputs: GraphInputs) -> torch.Tensor:
+        """A node's own features, or their components, in float32."""
+        return self._reduce(inputs.features).float()
 
 
 def _find_components(features: Constant, width: int) -> torch.Tensor:
