@@ -26,13 +26,13 @@ def facts():
 def test_rows_are_sorted_by_validation_and_those_left_out_stand_together():
     table = leaderboard(facts())
     plain = table.plain()
-    assert plain["head"][1:3] == ("val macro-F1", "test macro-F1")
+    assert plain["head"][1:3] == ("val macro-F1", "val loss")
     assert [row[0] for row in plain["rows"]] == [
         "gcn", "average of gcn, mlp", "mlp", "sage", "x0; x1 and 2 more",
     ]  # fmt: skip
-    assert plain["rows"][0][1:4] == ["75.00", "–", "61"]
-    assert plain["rows"][3][4] == "stopped: behind sage with other rates"
-    assert plain["rows"][4][4] == "skipped: no time was left"
+    assert plain["rows"][0][1:5] == ["75.00", "–", "–", "61"]
+    assert plain["rows"][3][5] == "stopped: behind sage with other rates"
+    assert plain["rows"][4][5] == "skipped: no time was left"
     assert table.rows[0][0].mark == "best"
     assert "70 of 90 seconds" in table.notes[0]
 

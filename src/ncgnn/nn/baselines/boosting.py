@@ -208,7 +208,7 @@ class Boosting(Model):
 class FeatureBoosting(Boosting):
     """The same trees on a node's own features alone: what the graph adds is told beside it."""
 
-    title = "Gradient boosting of features"
+    title = "Feature boosting"
     paper = (
         "Ke et al., LightGBM: A Highly Efficient Gradient Boosting Decision Tree, NeurIPS 2017, as "
         "scikit-learn has it"
