@@ -13,7 +13,7 @@ On the CPU the compiled kernels use as many threads as torch does, and sum every
 order: the same input gives the same bits.
 """
 
-from ncgnn.sparse._backend import empty
+from ncgnn.sparse._backend import bounds, empty, runs_compiled, widest_float
 from ncgnn.sparse.masked import MaskedSparse, MaskError
 from ncgnn.sparse.matrix import ConstantSparse, SparsePattern, share
 from ncgnn.sparse.normalize import (
@@ -44,6 +44,7 @@ __all__ = [
     "SampledEdges",
     "SparsePattern",
     "add_self_loops",
+    "bounds",
     "directed_normalize",
     "edge_softmax",
     "empty",
@@ -54,9 +55,11 @@ __all__ = [
     "power_or_zero",
     "row_normalize",
     "row_sum",
+    "runs_compiled",
     "sampled_dot",
     "share",
     "sparse_product",
     "take_rows",
     "weighted_matmul",
+    "widest_float",
 ]

@@ -27,6 +27,7 @@ from ncgnn.sparse._backend import (
     WIDE,
     Product,
     add_up_transposed,
+    bounds,
     empty,
     row_blocks,
     row_sums,
@@ -671,11 +672,10 @@ def _as_index(selection: ArrayLike, name: str, size: int, device: torch.device) 
     if tensor.dim() != 1 or (tensor.numel() and tensor.dtype.is_floating_point):
         raise InputError(f"{name} must be positions in one dimension or a mask, not {selection!r}.")
     index = tensor.to(device=device, dtype=torch.int64).contiguous()
-    if index.numel():
-        lowest, highest = (int(bound) for bound in torch.aminmax(index))
-        if lowest < 0 or highest >= size:
-            wrong = lowest if lowest < 0 else highest
-            raise InputError(f"{name} holds {wrong}, which is outside 0 .. {size - 1}.")
+    lowest, highest = bounds(index)
+    if lowest < 0 or highest >= size:
+        wrong = lowest if lowest < 0 else highest
+        raise InputError(f"{name} holds {wrong}, which is outside 0 .. {size - 1}.")
     return index
 
 
