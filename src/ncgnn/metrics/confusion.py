@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncgnn.errors import InputError
-from ncgnn.graph import Graph, as_graph, compact_classes, to_numpy, whole_number
+from ncgnn.graph import (
+    Graph,
+    as_graph,
+    check_some_labeled,
+    compact_classes,
+    to_numpy,
+    whole_number,
+)
 from ncgnn.metrics.neighborhoods import (
     MEMORY_BUDGET,
     Neighborhoods,
@@ -355,6 +362,7 @@ class TorchConfusion:
         if low < -1 or high >= num_classes:
             wrong = low if low < -1 else high
             raise InputError(f"labels contain {wrong}, but num_classes is {num_classes}.")
+        check_some_labeled(np.array([high]))
         slots = num_classes + 1
         classes = labels.long().masked_fill(labels < 0, num_classes)
         counts = classes.new_zeros(n * slots)

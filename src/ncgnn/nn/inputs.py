@@ -18,7 +18,6 @@ from ncgnn.sparse import (
     directed_normalize,
     gcn_normalize,
     row_normalize,
-    runs_compiled,
     share,
     sparse_product,
 )
@@ -528,28 +527,3 @@ def as_nodes(nodes: torch.Tensor, everyone: torch.Tensor) -> torch.Tensor:
     if low < 0 or high >= len(everyone):
         raise InputError(f"nodes must be between 0 and {len(everyone) - 1}; got {low} to {high}.")
     return nodes.to(everyone.device, torch.int64)
-
-
-class Seen(NamedTuple):
-    """A tensor that was looked at: the same tensor of the same version holds the same numbers.
-
-    Attributes:
-        tensor: The tensor; None stands for itself.
-        version: How often it had been changed in place.
-    """
-
-    tensor: torch.Tensor | None
-    version: int = 0
-
-    @classmethod
-    def of(cls, tensor: torch.Tensor | None) -> Seen | None:
-        """None where nothing counts changes, or comparing numbers costs next to nothing."""
-        if tensor is None:
-            return cls(None)
-        if tensor.is_inference() or runs_compiled(tensor.device):
-            return None
-        return cls(tensor, tensor._version)
-
-    def is_same(self, tensor: torch.Tensor | None) -> bool:
-        """Whether a tensor is this one, unchanged."""
-        return tensor is self.tensor and (tensor is None or tensor._version == self.version)

@@ -13,9 +13,10 @@ On the CPU the compiled kernels use as many threads as torch does, and sum every
 order: the same input gives the same bits.
 """
 
-from ncgnn.sparse._backend import bounds, empty, runs_compiled, widest_float
+from ncgnn.sparse._backend import empty
+from ncgnn.sparse.devices import Seen, bounds, look_at, runs_compiled, widest_float
 from ncgnn.sparse.masked import MaskedSparse, MaskError
-from ncgnn.sparse.matrix import ConstantSparse, SparsePattern, share
+from ncgnn.sparse.matrix import ConstantSparse, SparsePattern, index_dtype, share
 from ncgnn.sparse.normalize import (
     add_self_loops,
     directed_normalize,
@@ -42,6 +43,7 @@ __all__ = [
     "NeighborSampler",
     "Sample",
     "SampledEdges",
+    "Seen",
     "SparsePattern",
     "add_self_loops",
     "bounds",
@@ -51,6 +53,8 @@ __all__ = [
     "gather_columns",
     "gather_rows",
     "gcn_normalize",
+    "index_dtype",
+    "look_at",
     "masked_adjacency",
     "power_or_zero",
     "row_normalize",

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import torch
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from ncgnn._numba import over_blocks, thread_count
 from ncgnn._pool import empty_bytes
@@ -87,48 +86,6 @@ def forced(path: Path) -> Generator[None]:
         yield
     finally:
         PATHS["cpu"] = before
-
-
-def runs_compiled(device: torch.device) -> bool:
-    """Whether machine code computes on a device; elsewhere torch operations do.
-
-    There it costs next to nothing to look at a number of a tensor. Other devices work while the
-    program goes on, and whoever looks waits until they are done with everything.
-    """
-    return PATHS.get(device.type) == "compiled"
-
-
-def widest_float(device: torch.device) -> torch.dtype:
-    """float64, or float32 on Apple's devices, which have no double precision."""
-    return torch.float32 if device.type == "mps" else torch.float64
-
-
-#: Tensors that were looked at, on devices that have to be waited for: their version and bounds.
-_looked_at: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
-
-
-def bounds(tensor: torch.Tensor) -> tuple[int, int]:
-    """The smallest and the largest of whole numbers; (0, -1) where there are none.
-
-    On devices that have to be waited for, a tensor is looked at once for as long as it stays as it
-    is.
-    """
-    if not tensor.numel():
-        return 0, -1
-    if runs_compiled(tensor.device) or tensor.is_inference():  # nothing counts changes of those
-        return _look(tensor)
-    if tensor not in _looked_at or _looked_at[tensor][0] != tensor._version:
-        _looked_at[tensor] = (tensor._version, *_look(tensor))
-    _, lowest, highest = _looked_at[tensor]
-    return lowest, highest
-
-
-def _look(tensor: torch.Tensor) -> tuple[int, int]:
-    if runs_compiled(tensor.device):
-        lowest, highest = (int(bound) for bound in torch.aminmax(tensor))
-    else:
-        lowest, highest = torch.stack(torch.aminmax(tensor)).cpu().tolist()
-    return lowest, highest
 
 
 class Product(torch.autograd.Function):

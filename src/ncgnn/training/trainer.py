@@ -45,7 +45,7 @@ from ncgnn.nn import (
     infer,
     is_layered,
 )
-from ncgnn.sparse import widest_float
+from ncgnn.sparse import look_at, widest_float
 from ncgnn.training.batches import Batches, read_fanout
 from ncgnn.training.evaluation import check_metric, score
 
@@ -434,26 +434,6 @@ def computes_in_blocks(model: Model, inputs: GraphInputs) -> bool:
 def _accuracy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     right = (logits.argmax(1) == labels).sum()
     return right.to(widest_float(logits.device)) / len(labels)
-
-
-def look_at(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-    """The numbers of tensors on one device, brought to the CPU in one copy.
-
-    Args:
-        tensors: Numbers without a dimension, or lists of them, by name.
-
-    Returns:
-        A number or a list of numbers for each.
-    """
-    if not tensors:
-        return {}
-    flat = [tensor.detach().reshape(-1) for tensor in tensors.values()]
-    together = torch.cat([part.to(widest_float(part.device)) for part in flat]).cpu()
-    parts = together.split([len(part) for part in flat])
-    return {
-        name: part.tolist() if tensor.dim() else part.item()
-        for (name, tensor), part in zip(tensors.items(), parts, strict=True)
-    }
 
 
 def know_labels(inputs: GraphInputs, split: Split) -> GraphInputs:

@@ -33,13 +33,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias,
 import torch
 
 from ncgnn.nn.blocks import Masked, first_rows, scale_block
-from ncgnn.nn.inputs import Seen, as_group, as_nodes, select_rows
+from ncgnn.nn.inputs import as_group, as_nodes, select_rows
 from ncgnn.nn.layers import Term
 from ncgnn.sparse import (
     ConstantSparse,
     MaskedSparse,
+    Seen,
+    SparsePattern,
     directed_normalize,
     gcn_normalize,
+    index_dtype,
     masked_adjacency,
     row_normalize,
 )
@@ -350,8 +353,8 @@ class LinearChannels:
 def identity(size: int, like: torch.Tensor, dtype: torch.dtype) -> ConstantSparse:
     """The identity matrix as an operator, on the device of another tensor."""
     ones = torch.ones(size, dtype=dtype, device=like.device)
-    starts = torch.arange(size + 1, device=like.device)
-    return ConstantSparse.from_csr(starts, starts[:-1], ones, shape=(size, size))
+    starts = torch.arange(size + 1, device=like.device, dtype=index_dtype(size))
+    return ConstantSparse(SparsePattern(starts, starts[:-1], (size, size)), ones)
 
 
 MakeChannel: TypeAlias = "Callable[[int, torch.Tensor, torch.Tensor, Layer | None], Channel]"
