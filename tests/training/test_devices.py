@@ -113,7 +113,7 @@ MODELS = [
     [
         pytest.param(*case, id="-".join(map(str, (case[0], *case[1].values()))), marks=marks)
         for place, case in enumerate(MODELS)
-        for marks in [[] if place < 3 else [pytest.mark.slow]]
+        for marks in [[] if place == 0 else [pytest.mark.slow]]
     ],
 )
 def test_an_ordinary_epoch_is_waited_for_at_most_twice(device, graph, split, model, settings):
@@ -154,6 +154,7 @@ def test_groups_and_nc_stay_on_the_device(device, graph, split):
     assert grouping.confusion.cpu().any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("separation", ["renormalized", "strict"])
 def test_training_there_is_training_here_to_rounding(device, graph, split, separation):
     records = []
@@ -223,8 +224,15 @@ def test_torch_refuses_what_compiled_code_refuses(graph):
                 Grouper(graph, GroupingRule())(torch.from_numpy(labels))
 
 
-@pytest.mark.parametrize("path", ["csr", "chunks"])
-@pytest.mark.parametrize("model", ["ncgcn", "tuned-gcn"])
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [
+        ("ncgcn", "chunks"),
+        pytest.param("ncgcn", "csr", marks=pytest.mark.slow),
+        pytest.param("tuned-gcn", "chunks", marks=pytest.mark.slow),
+        pytest.param("tuned-gcn", "csr", marks=pytest.mark.slow),
+    ],
+)
 def test_whole_runs_are_the_same_on_every_path(graph, split, model, path):
     records = []
     for one in ("compiled", path):
