@@ -6,10 +6,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ncgnn.errors import InputError
-from ncgnn.nn import DropoutKey, relu_dropout
+from ncgnn.nn import DropoutKey, functional, relu_dropout
 from ncgnn.nn.functional import dropout, kept_entries
+from ncgnn.sparse import _backend
 
 KEY = DropoutKey(seed=1, step=2).at(3)
 
@@ -122,3 +124,42 @@ def test_a_byte_per_entry_gives_the_gradients_of_the_whole_result(dtype):
         found.append((result, torch.autograd.grad(result, x, gradient)[0]))
     assert torch.equal(found[0][0], found[1][0])
     assert torch.equal(found[0][1], found[1][1])
+
+
+@pytest.mark.parametrize("words_at_once", [1, 7, 1 << 20])
+@pytest.mark.parametrize("light", [True, False])
+@pytest.mark.parametrize("width", [1, 4, 11])
+def test_other_devices_drop_the_same_entries(monkeypatch, words_at_once, light, width):
+    monkeypatch.setattr(functional, "_WORDS_AT_ONCE", words_at_once)
+    nodes, results = torch.randperm(40)[:23], []
+    x, gradient = torch.randn(2, 23, width)
+    for path in ("compiled", "chunks"):
+        one, other = x.clone().requires_grad_(), x.clone().requires_grad_()
+        with _backend.forced(path):
+            with_relu = relu_dropout(one, 0.3, KEY, nodes, light=light)
+            without = dropout(other, 0.3, KEY, nodes)
+            torch.autograd.backward([with_relu, without], [gradient, gradient])
+        results.append((with_relu, without, one.grad, other.grad))
+    for mine, theirs in zip(*results, strict=True):
+        assert torch.equal(mine, theirs)
+
+
+class Largest(TorchDispatchMode):
+    """Notes the bytes of the largest tensor that an operation gives."""
+
+    size = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **kwargs or {})
+        if isinstance(result, torch.Tensor):
+            self.size = max(self.size, result.untyped_storage().nbytes())
+        return result
+
+
+def test_masks_of_other_devices_take_a_byte_per_entry(monkeypatch):
+    monkeypatch.setattr(functional, "_WORDS_AT_ONCE", 1000)
+    nodes = torch.arange(400)
+    with Largest() as largest:
+        kept = kept_entries(nodes, 100, 1 << 15, KEY)
+    assert kept.dtype == torch.bool
+    assert largest.size == kept.numel() == 40_000

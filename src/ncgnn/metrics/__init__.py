@@ -13,7 +13,9 @@ from ncgnn.metrics.alternatives import (
 )
 from ncgnn.metrics.changes import Changes, ConfusionChange, Counts, compare_graphs
 from ncgnn.metrics.confusion import (
+    TIE,
     ConfusionTracker,
+    TorchConfusion,
     attainable_confusion,
     confusion_masks,
     group_names,
@@ -58,6 +60,7 @@ from ncgnn.metrics.theory import (
 __all__ = [
     "KINDS",
     "STRIKING",
+    "TIE",
     "Analysis",
     "Changes",
     "ConfusionChange",
@@ -68,6 +71,7 @@ __all__ = [
     "HopSearch",
     "LabeledGraph",
     "StrikingNode",
+    "TorchConfusion",
     "adjusted_homophily",
     "aggregation_similarity",
     "analyze",

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncgnn.errors import InputError
-from ncgnn.graph import Graph, as_graph, compact_classes, to_numpy, whole_number
+from ncgnn.graph import (
+    Graph,
+    as_graph,
+    check_some_labeled,
+    compact_classes,
+    to_numpy,
+    whole_number,
+)
 from ncgnn.metrics.neighborhoods import (
     MEMORY_BUDGET,
     Neighborhoods,
@@ -18,6 +25,8 @@ from ncgnn.metrics.neighborhoods import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import torch
     from numpy.typing import ArrayLike, NDArray
 
@@ -174,7 +183,8 @@ class ConfusionTracker:
 
     What depends on the graph alone is prepared once. Call the tracker with new labels, for example
     a model's predictions; it answers in kind: a numpy array for an array, a tensor on the same
-    device for a tensor. Tensors on another device than the CPU are counted there.
+    device for a tensor. Tensors on another device than the CPU are counted there, unless two or
+    more hops did not fit into the budget of memory.
 
     Args:
         graph: Anything that :func:`ncgnn.graph.as_graph` takes.
@@ -218,9 +228,9 @@ class ConfusionTracker:
 
     def __call__(self, labels: Any) -> Any:
         """NC of every node under ``labels``."""
+        if (there := self.on_device(labels)) is not None:
+            return there(labels)
         tensor = hasattr(labels, "detach")
-        if tensor and labels.device.type != "cpu" and self.neighborhoods.stored:
-            return self._torch_path(labels.device)(labels)
         given = labels.detach().cpu().numpy() if tensor else np.asarray(labels)
         whole = given.dtype == np.int64 and given.shape == self.graph.labels.shape
         if whole and given.min() >= 0 and given.max() < self.num_classes:
@@ -232,7 +242,17 @@ class ConfusionTracker:
             return values
         import torch
 
-        return torch.from_numpy(values).to(labels.device)
+        from ncgnn.sparse import widest_float
+
+        return torch.from_numpy(values).to(labels.device, widest_float(labels.device))
+
+    def unlike(self, labels: NDArray[Any]) -> NDArray[np.float64]:
+        """1 - NH: the share of every node's closed neighborhood that has another label."""
+        given = label_graph(self.graph, labels, self.num_classes)
+        counts = self.neighborhoods.count(given.classes, given.num_classes)
+        share = np.ones(len(labels))
+        np.divide(counts.same, counts.size, out=share, where=counts.size > 0)
+        return 1 - share
 
     def relative(self, confusion: NDArray[np.float64], labels: NDArray[Any]) -> NDArray[np.float64]:
         """NC that was counted under ``labels``, as :func:`relative_confusion` relates it."""
@@ -249,6 +269,14 @@ class ConfusionTracker:
         size = _labeled_around(self.neighborhoods, labels, self.closed)
         return attainable_of(size, self.num_classes)
 
+    def on_device(self, labels: Any) -> TorchConfusion | None:
+        """What counts with torch where labels are; None where compiled code on the CPU does."""
+        if not hasattr(labels, "detach") or not self.neighborhoods.stored:
+            return None
+        from ncgnn.sparse import runs_compiled
+
+        return None if runs_compiled(labels.device) else self._torch_path(labels.device)
+
     def _torch_path(self, device: Any) -> TorchConfusion:
         if self._on_device is None or self._on_device.device != device:
             self._on_device = TorchConfusion(self, device)
@@ -256,10 +284,18 @@ class ConfusionTracker:
 
 
 class TorchConfusion:
-    """What a tracker with stored neighborhoods computes, with torch alone, on any device."""
+    """What a tracker with stored neighborhoods computes, with torch alone, on any device.
+
+    Args:
+        tracker: The tracker.
+        device: Where labels are and values shall be. Nothing but whether labels are classes is
+            looked at from outside.
+    """
 
     def __init__(self, tracker: ConfusionTracker, device: torch.device | str) -> None:
         import torch
+
+        from ncgnn.sparse import widest_float
 
         indptr, indices = tracker.neighborhoods.pattern()
         n = len(indptr) - 1
@@ -271,44 +307,74 @@ class TorchConfusion:
         self._rows = rows[others].to(self.device, torch.int32)
         self._sources = sources[others].to(self.device, torch.int32)
         self._num_nodes = n
-        # Apple's devices have no double precision.
-        self._dtype = torch.float32 if self.device.type == "mps" else torch.float64
+        self._dtype = widest_float(self.device)
         self._tracker = tracker
 
     def __call__(self, labels: torch.Tensor) -> torch.Tensor:
         """NC of every node under ``labels``, float64 on the device where it has that."""
+        counts = self._count(labels, self._tracker.closed)
+        size, top = counts.sum(1), counts.amax(1)
+        confusion = self._logarithm(size.to(self._dtype) / top.clamp(min=1).to(self._dtype))
+        return confusion.masked_fill(size == 0, self._tracker.empty)
+
+    def unlike(self, labels: torch.Tensor) -> torch.Tensor:
+        """1 - NH of every node; see :meth:`ConfusionTracker.unlike`."""
+        counts = self._count(labels, closed=True)
+        size = counts.sum(1)
+        own = labels.to(self.device).long()
+        same = counts.gather(1, own.clamp(min=0)[:, None])[:, 0].masked_fill(own < 0, 0)
+        share = same.to(self._dtype) / size.clamp(min=1).to(self._dtype)
+        return 1 - share.masked_fill(size == 0, 1)
+
+    def relative(self, confusion: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """NC as a share of what is attainable; see :meth:`ConfusionTracker.relative`."""
         import torch
 
         num_classes = self._tracker.num_classes
-        counts = self._count(labels.to(self.device))
-        size, top = counts.sum(1), counts.amax(1)
-        scale = torch.log2(torch.tensor(max(num_classes, 2), dtype=self._dtype))
-        ratio = size.to(self._dtype) / top.clamp(min=1).to(self._dtype)
-        confusion = torch.log2(ratio.clamp(min=1)) / scale.to(self.device)
-        if num_classes == 1:
-            confusion = torch.zeros_like(confusion)
-        return confusion.masked_fill(size == 0, self._tracker.empty)
+        labeled = (labels.to(self.device) >= 0).long()
+        size = labeled.clone() if self._tracker.closed else torch.zeros_like(labeled)
+        for rows, sources in self._pairs():
+            size.index_add_(0, rows, labeled.index_select(0, sources))
+        size = size.clamp_(min=1)
+        least_top = (size + num_classes - 1).div(num_classes, rounding_mode="floor")
+        attainable = self._logarithm(size.to(self._dtype) / least_top.to(self._dtype))
+        ratio = confusion / attainable.masked_fill(attainable <= 0, 1)
+        return ratio.masked_fill((attainable <= 0) & ~confusion.isnan(), 0).clamp(max=1)
 
-    def _count(self, labels: torch.Tensor) -> torch.Tensor:
+    def _logarithm(self, ratio: torch.Tensor) -> torch.Tensor:
+        """The logarithm of ratios to the base of the number of classes, 0 below 1."""
+        if self._tracker.num_classes == 1:
+            return ratio.new_zeros(ratio.shape)
+        return ratio.clamp(min=1).log2() / float(np.log2(self._tracker.num_classes))
+
+    def _count(self, labels: torch.Tensor, closed: bool) -> torch.Tensor:
         """The count of each class in each neighborhood, [n, C]."""
+        from ncgnn.sparse import bounds
+
         n, num_classes = self._num_nodes, self._tracker.num_classes
         if labels.shape != (n,) or labels.is_floating_point():
             raise InputError(
                 f"labels must be {n} whole numbers; got {labels.dtype} of shape "
                 f"{list(labels.shape)}."
             )
-        low, high = (int(bound) for bound in labels.aminmax())
+        labels = labels.to(self.device)
+        low, high = bounds(labels)
         if low < -1 or high >= num_classes:
             wrong = low if low < -1 else high
             raise InputError(f"labels contain {wrong}, but num_classes is {num_classes}.")
-        classes = labels.long().masked_fill(labels < 0, num_classes)
+        check_some_labeled(np.array([high]))
         slots = num_classes + 1
+        classes = labels.long().masked_fill(labels < 0, num_classes)
         counts = classes.new_zeros(n * slots)
-        pairs = (self._rows.split(_PAIRS_AT_ONCE), self._sources.split(_PAIRS_AT_ONCE))
-        for rows, sources in zip(*pairs, strict=True):
+        for rows, sources in self._pairs():
             places = rows.long() * slots + classes[sources.long()]
             counts.scatter_add_(0, places, places.new_ones(len(places)))
         counts = counts.view(n, slots)
-        if self._tracker.closed:
+        if closed:
             counts.scatter_add_(1, classes.unsqueeze(1), classes.new_ones(n, 1))
         return counts[:, :num_classes]
+
+    def _pairs(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Nodes and their neighbors, a bounded number at a time."""
+        parts = (self._rows.split(_PAIRS_AT_ONCE), self._sources.split(_PAIRS_AT_ONCE))
+        yield from zip(*parts, strict=True)

@@ -18,7 +18,14 @@ from torch.nn.functional import leaky_relu
 from ncgnn._numba import compiled, even_blocks, over_blocks
 from ncgnn._random import GOLDEN, MIX_1, MIX_2, key_of, random_word
 from ncgnn.errors import InputError
-from ncgnn.sparse import edge_softmax, empty, gather_columns, gather_rows, weighted_matmul
+from ncgnn.sparse import (
+    edge_softmax,
+    empty,
+    gather_columns,
+    gather_rows,
+    runs_compiled,
+    weighted_matmul,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +43,7 @@ def sum_of_products(
         weights: W_t [d_t, width].
         bias: b [width].
     """
-    if rows[0].device.type == "cpu":
+    if runs_compiled(rows[0].device):
         return cast("torch.Tensor", _SumOfProducts.apply(bias, *rows, *weights))
     total = rows[0] @ weights[0] if bias is None else torch.addmm(bias, rows[0], weights[0])
     for hidden, weight in zip(rows[1:], weights[1:], strict=True):
@@ -75,6 +82,10 @@ class _SumOfProducts(torch.autograd.Function):
 
 # Each 64-bit random word decides on four columns, so a rate is rounded to 1/65536.
 _LANES, _LANE_BITS = 4, 16
+# The highest bit of every lane.
+_LANE_SIGNS = 0x8000_8000_8000_8000
+# Random words that are made at once where torch operations make them.
+_WORDS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -158,9 +169,9 @@ class _Dropout(torch.autograd.Function):
         x, *ctx.place = arguments
         rate, key, nodes = ctx.place
         least, scale = least_and_scale(rate)
-        if x.device.type == "cpu":
+        if runs_compiled(x.device):
             return _drop_rows(x, least, scale, key, nodes, -np.inf)
-        return x * kept_entries(nodes, x.shape[1], least, key) * scale
+        return (x * kept_entries(nodes, x.shape[1], least, key)).mul_(scale)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
@@ -172,11 +183,11 @@ class _ReluDropout(torch.autograd.Function):
     def forward(ctx: Any, *arguments: Any) -> torch.Tensor:
         x, rate, key, nodes, light = arguments
         least, scale = least_and_scale(rate)
-        if x.device.type == "cpu":
+        if runs_compiled(x.device):
             result = _drop_rows(x, least, scale, key, nodes, 0.0)
         else:
             kept = kept_entries(nodes, x.shape[1], least, key)
-            result = torch.relu(x) * kept * scale
+            result = torch.relu(x).mul_(kept).mul_(scale)
         ctx.save_for_backward(_positive(result) if light else result)
         ctx.scale = scale
         return result
@@ -188,8 +199,8 @@ class _ReluDropout(torch.autograd.Function):
     ) -> tuple[torch.Tensor | None, ...]:
         (result,) = ctx.saved_tensors
         gradient = gradients[0]
-        if gradient.device.type != "cpu":
-            return gradient * (result > 0) * ctx.scale, None, None, None, None
+        if not runs_compiled(gradient.device):
+            return (gradient * (result > 0)).mul_(ctx.scale), None, None, None, None
         passed = empty(tuple(gradient.shape), gradient)
         arrays = (gradient.contiguous().numpy(), result.numpy(), passed.numpy(), ctx.scale)
         over_blocks(even_blocks(len(result), 64), lambda a, b: _pass_back(*arrays, a, b))
@@ -269,7 +280,7 @@ def _pass_back(gradient: Any, result: Any, passed: Any, scale: Any, first: int, 
 
 def _positive(result: torch.Tensor) -> torch.Tensor:
     """Which entries are above zero, one byte each."""
-    if result.device.type != "cpu":
+    if not runs_compiled(result.device):
         return result > 0
     signs = torch.empty(result.shape, dtype=torch.uint8)
     arrays = (result.numpy(), signs.numpy())
@@ -286,22 +297,29 @@ def _mark_positive(result: Any, signs: Any, first: int, end: int) -> None:
 
 
 def kept_entries(nodes: torch.Tensor, width: int, least: int, key: int) -> torch.Tensor:
-    """Which entries dropout keeps, [rows, width], with torch operations for any device."""
+    """Which entries dropout keeps, [rows, width], with torch operations for any device.
+
+    The result takes a byte per entry; random words are made for a bounded number of rows at a time.
+    """
     words = (width + _LANES - 1) // _LANES
     place = torch.arange(1, words + 1, device=nodes.device)
-    counter = nodes.to(torch.int64)[:, None] * words + place
-    word = counter * _signed(GOLDEN) + _signed(key)
-    word = (word ^ _shifted(word, 30)) * _signed(MIX_1)
-    word = (word ^ _shifted(word, 27)) * _signed(MIX_2)
-    word = word ^ _shifted(word, 31)
-    shifts = torch.arange(0, 64, _LANE_BITS, device=nodes.device)
-    lanes = (word[..., None] >> shifts) & 0xFFFF
-    return lanes.flatten(1)[:, :width] >= least
+    kept = torch.empty(len(nodes), width, dtype=torch.bool, device=nodes.device)
+    step = max(1, _WORDS_AT_ONCE // max(1, words))
+    for rows, result in zip(nodes.split(step), kept.split(step), strict=True):
+        counter = rows.to(torch.int64)[:, None] * words + place
+        word = counter.mul_(_signed(GOLDEN)).add_(_signed(key))
+        word.bitwise_xor_(_shifted(word, 30)).mul_(_signed(MIX_1))
+        word.bitwise_xor_(_shifted(word, 27)).mul_(_signed(MIX_2))
+        word.bitwise_xor_(_shifted(word, 31))
+        # Lanes are signed where they are looked at in place, the lowest first.
+        lanes = word.bitwise_xor_(_signed(_LANE_SIGNS)).view(torch.int16)[:, :width]
+        torch.ge(lanes, least - (1 << (_LANE_BITS - 1)), out=result)
+    return kept
 
 
 def _shifted(word: torch.Tensor, bits: int) -> torch.Tensor:
     """Logical right shift of a signed word."""
-    return (word >> bits) & ((1 << (64 - bits)) - 1)
+    return (word >> bits).bitwise_and_((1 << (64 - bits)) - 1)
 
 
 def _signed(word: int) -> int:
@@ -334,7 +352,7 @@ def mix_relu_dropout(
     check_rate(rate)
     if key is None:
         rate, key = 0.0, 0
-    if weights.device.type != "cpu":
+    if not runs_compiled(weights.device):
         mixed = sum(w[:, None] * part for w, part in zip(weights.unbind(1), parts, strict=True))
         return relu_dropout(cast("torch.Tensor", mixed), rate, key, nodes)
     return cast("torch.Tensor", _Mixed.apply(weights, rate, key, nodes, owned, *parts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -12,10 +13,12 @@ from numpy.typing import NDArray
 
 from ncgnn.errors import InputError, UnknownNameError
 from ncgnn.graph import Graph, as_graph
-from ncgnn.metrics import ConfusionTracker, confusion_masks, label_graph
+from ncgnn.metrics import TIE, ConfusionTracker, confusion_masks
+from ncgnn.sparse import widest_float
 
 if TYPE_CHECKING:
     from ncgnn.graph import GraphLike
+    from ncgnn.metrics import TorchConfusion
 
 #: Gives one number per node from the graph and the class of every node, -1 = unknown.
 GuidanceFunction: TypeAlias = Callable[[Graph, NDArray[np.int64]], NDArray[Any] | torch.Tensor]
@@ -24,6 +27,8 @@ ThresholdKind = Literal["value", "quantile", "attainable", "attainable-quantile"
 
 _RELATIVE: tuple[ThresholdKind, ...] = ("attainable", "attainable-quantile")
 
+# As TIE, where there is single precision only.
+_SINGLE_TIE = 1e-6
 # Stored neighborhoods of two or more hops may take this much memory; see ConfusionTracker.
 MEMORY_BUDGET = 1 << 30
 
@@ -72,24 +77,68 @@ class GroupingRule:
                 group += values > limit  # a quantile of other values may be any number
         return group
 
+    def assign_there(self, values: torch.Tensor) -> torch.Tensor:
+        """The group of every value of NC or 1 - NH, found where the values are."""
+        group = torch.zeros(len(values), dtype=torch.int64, device=values.device)
+        tie = TIE if values.dtype == torch.float64 else _SINGLE_TIE
+        for limit in self._limits_there(values) if self.grouped else ():
+            group += values > limit + tie
+        return group
+
+    def _limits_there(self, values: torch.Tensor) -> list[torch.Tensor | float]:
+        """The thresholds as values, quantiles as tensors, so that nobody waits for them."""
+        if not self.kind.endswith("quantile"):
+            return list(self.thresholds)
+        ordered, count = values.sort().values, (~values.isnan()).sum()  # NaN comes last
+        limits = [_quantile_of(ordered, count, share) for share in self.thresholds]
+        if self.kind == "attainable-quantile":
+            limits = [_below_top(values, limit) for limit in limits]
+        return list(limits)
+
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """How confused every node is, float64 [n], and the group that follows, int64 [n]."""
+    """How confused every node is, float64 [n], and the group that follows, int64 [n].
+
+    While a model is trained both are where the model is; afterwards they are on the CPU.
+    """
 
     confusion: torch.Tensor
     group: torch.Tensor
 
     @classmethod
-    def start(cls, num_nodes: int) -> Grouping:
+    def start(cls, num_nodes: int, device: torch.device | str = "cpu") -> Grouping:
         """Before anything is known nobody is confused: NC = 0, all nodes in the first group."""
-        return cls(
-            torch.zeros(num_nodes, dtype=torch.float64), torch.zeros(num_nodes, dtype=torch.int64)
-        )
+        confusion = torch.zeros(num_nodes, dtype=torch.float64)
+        return cls(confusion, torch.zeros(num_nodes, dtype=torch.int64)).to(device)
+
+    def to(self, device: torch.device | str) -> Grouping:
+        """The same on a device; itself where it is there already."""
+        there = torch.device(device)
+        confusion = self.confusion.to(there, widest_float(there))
+        group = self.group.to(there)
+        if confusion is self.confusion and group is self.group:
+            return self
+        return Grouping(confusion, group)
+
+    def describe(self, count: int) -> tuple[float, list[int]]:
+        """The mean confusion, and the sizes of so many groups; looked at once."""
+        if count not in self._described:
+            kind = widest_float(self.group.device)
+            sizes = [(self.group == group).sum().to(kind) for group in range(count)]
+            mean, *found = torch.stack([self.confusion.mean(), *sizes]).cpu().tolist()
+            self._described[count] = mean, [int(size) for size in found]
+        return self._described[count]
+
+    @cached_property
+    def _described(self) -> dict[int, tuple[float, list[int]]]:
+        return {}
 
 
 class Grouper:
     """Applies a rule to one graph; what depends on the graph alone is prepared once.
+
+    Labels on another device than the CPU are counted and grouped there, and the groups stay there.
 
     Args:
         graph: Anything that :func:`ncgnn.graph.as_graph` takes.
@@ -107,11 +156,22 @@ class Grouper:
 
     def __call__(self, labels: torch.Tensor) -> Grouping:
         """Group the nodes of the graph by their labels or predictions [n], -1 = unknown."""
+        there = None if self._tracker is None else self._tracker.on_device(labels)
+        if there is not None:
+            return self._group_there(there, labels.detach())
         classes = labels.detach().cpu().numpy()
         confusion = self.confusion(classes)
         values = self.compared(confusion, classes)
         group = self.rule.assign(values, self.rule.limits(values))
-        return Grouping(torch.from_numpy(confusion), torch.from_numpy(group))
+        return Grouping(torch.from_numpy(confusion), torch.from_numpy(group)).to(labels.device)
+
+    def _group_there(self, tracker: TorchConfusion, labels: torch.Tensor) -> Grouping:
+        """The same where the labels are."""
+        of_labels = tracker if self.rule.guidance == "nc" else tracker.unlike
+        confusion = values = of_labels(labels)
+        if self.rule.kind in _RELATIVE:
+            values = tracker.relative(confusion, labels)
+        return Grouping(confusion, self.rule.assign_there(values))
 
     def confusion(self, classes: NDArray[np.int64]) -> NDArray[np.float64]:
         """How confused every node is: its NC, or what the guidance gives."""
@@ -137,7 +197,7 @@ class Grouper:
             graph, self.rule.hops, num_classes=num_classes, memory_budget=MEMORY_BUDGET
         )
         self._tracker = tracker
-        return tracker if guidance == "nc" else lambda classes: _unlike(tracker, classes)
+        return tracker if guidance == "nc" else tracker.unlike
 
 
 def check_threshold_kind(kind: ThresholdKind, guidance: Guidance) -> None:
@@ -159,13 +219,24 @@ def _quantile_below_top(values: NDArray[np.float64], share: float) -> float:
     return limit if limit < top else float(known[known < top].max(initial=0.0))
 
 
-def _unlike(tracker: ConfusionTracker, classes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """1 - NH: the share of a node's closed neighborhood that has another label."""
-    given = label_graph(tracker.graph, classes, tracker.num_classes)
-    counts = tracker.neighborhoods.count(given.classes, given.num_classes)
-    share = np.ones(len(classes))
-    np.divide(counts.same, counts.size, out=share, where=counts.size > 0)
-    return 1 - share
+def _quantile_of(ordered: torch.Tensor, count: torch.Tensor, share: float) -> torch.Tensor:
+    """A quantile of the first ``count`` of ascending values, between two of them as NumPy's is."""
+    place = (count - 1).clamp(min=0).to(ordered.dtype) * share
+    before = place.floor()
+    part, low = place - before, before.long()
+    first = ordered.index_select(0, low.view(1))[0]
+    second = ordered.index_select(0, torch.minimum(low + 1, (count - 1).clamp(min=0)).view(1))[0]
+    gap = second - first
+    return torch.where(part < 0.5, first + gap * part, second - gap * (1 - part))
+
+
+def _below_top(values: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
+    """A limit, or the next smaller value where it is the largest; NaN counts as nothing."""
+    known = values.nan_to_num(0)
+    top = known.amax().clamp(min=0)
+    below = known.masked_fill(known >= top, 0).amax().clamp(min=0)
+    limit = limit.nan_to_num(0)
+    return torch.where(limit < top, limit, below)
 
 
 def _check_values(values: Any, num_nodes: int) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from ncgnn.graph import as_graph, index_type
 from ncgnn.sparse import (
     ConstantSparse,
     add_self_loops,
+    bounds,
     directed_normalize,
     gcn_normalize,
     row_normalize,
@@ -418,10 +419,10 @@ def as_group(group: torch.Tensor | None, num_groups: int, everyone: torch.Tensor
         )
     if group.is_floating_point() or group.is_complex():
         raise InputError(f"group must hold whole numbers; got {group.dtype}.")
-    if len(group) and not 0 <= int(group.min()) <= int(group.max()) < num_groups:
+    low, high = bounds(group)
+    if low < 0 or high >= num_groups:
         raise InputError(
-            f"group must hold numbers from 0 to {num_groups - 1}; "
-            f"got {int(group.min())} to {int(group.max())}."
+            f"group must hold numbers from 0 to {num_groups - 1}; got {low} to {high}."
         )
     return group.to(everyone.device, torch.int64)
 
@@ -522,9 +523,7 @@ def as_nodes(nodes: torch.Tensor, everyone: torch.Tensor) -> torch.Tensor:
             f"nodes must be a 1-D index or a boolean mask of all nodes; got {nodes.dtype} "
             f"{list(nodes.shape)}."
         )
-    if len(nodes) and not 0 <= int(nodes.min()) <= int(nodes.max()) < len(everyone):
-        raise InputError(
-            f"nodes must be between 0 and {len(everyone) - 1}; "
-            f"got {int(nodes.min())} to {int(nodes.max())}."
-        )
+    low, high = bounds(nodes)
+    if low < 0 or high >= len(everyone):
+        raise InputError(f"nodes must be between 0 and {len(everyone) - 1}; got {low} to {high}.")
     return nodes.to(everyone.device, torch.int64)

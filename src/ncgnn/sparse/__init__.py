@@ -14,8 +14,9 @@ order: the same input gives the same bits.
 """
 
 from ncgnn.sparse._backend import empty
+from ncgnn.sparse.devices import Seen, bounds, look_at, runs_compiled, widest_float
 from ncgnn.sparse.masked import MaskedSparse, MaskError
-from ncgnn.sparse.matrix import ConstantSparse, SparsePattern, share
+from ncgnn.sparse.matrix import ConstantSparse, SparsePattern, index_dtype, share
 from ncgnn.sparse.normalize import (
     add_self_loops,
     directed_normalize,
@@ -42,21 +43,27 @@ __all__ = [
     "NeighborSampler",
     "Sample",
     "SampledEdges",
+    "Seen",
     "SparsePattern",
     "add_self_loops",
+    "bounds",
     "directed_normalize",
     "edge_softmax",
     "empty",
     "gather_columns",
     "gather_rows",
     "gcn_normalize",
+    "index_dtype",
+    "look_at",
     "masked_adjacency",
     "power_or_zero",
     "row_normalize",
     "row_sum",
+    "runs_compiled",
     "sampled_dot",
     "share",
     "sparse_product",
     "take_rows",
     "weighted_matmul",
+    "widest_float",
 ]

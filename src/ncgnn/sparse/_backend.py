@@ -76,7 +76,11 @@ PATHS: dict[str, Path] = {"cpu": "compiled", "cuda": "csr"}
 
 @contextlib.contextmanager
 def forced(path: Path) -> Generator[None]:
-    """Use one path for everything on the CPU inside the block: for tests and benchmarks."""
+    """Use one path for everything on the CPU inside the block: for tests and benchmarks.
+
+    With another path than ``compiled`` models, dropout, NC and groups run on the CPU as they do on
+    other devices.
+    """
     before, PATHS["cpu"] = PATHS["cpu"], path
     try:
         yield

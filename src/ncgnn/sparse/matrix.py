@@ -43,6 +43,7 @@ from ncgnn.sparse._kernels import (
     scale_entries,
     transpose_pattern,
 )
+from ncgnn.sparse.devices import bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -451,9 +452,9 @@ class ConstantSparse:
             return ConstantSparse(SparsePattern(crow, col[:-1], pattern.shape), values[:-1])
         before = torch.cat([kept.new_zeros(1, dtype=torch.int64), kept.to(torch.int64).cumsum(0)])
         crow = before.index_select(0, pattern.crow.to(torch.int64)).to(pattern.crow.dtype)
-        return ConstantSparse(
-            SparsePattern(crow, pattern.col[kept], pattern.shape), self.values[kept]
-        )
+        places = torch.nonzero(kept).view(-1)
+        col, values = (part.index_select(0, places) for part in (pattern.col, self.values))
+        return ConstantSparse(SparsePattern(crow, col, pattern.shape), values)
 
     def block(self, rows: ArrayLike, cols: ArrayLike) -> ConstantSparse:
         """The matrix A[rows][:, cols], for positions in any order or masks."""
@@ -604,9 +605,10 @@ def _select_block_by_torch(matrix: ConstantSparse, rows: torch.Tensor, cols: tor
     ends = _pointer(copies)
     # Position of each copy among the copies of its column.
     first = starts.index_select(0, col).to(torch.int64) - ends[:-1]
-    places = torch.repeat_interleave(first, copies)
-    places += torch.arange(places.shape[0], device=places.device)
-    values = torch.repeat_interleave(row_values, copies)
+    total = int(ends[-1])
+    places = torch.repeat_interleave(first, copies, output_size=total)
+    places += torch.arange(total, device=places.device)
+    values = torch.repeat_interleave(row_values, copies, output_size=total)
     return ends.index_select(0, crow), order.index_select(0, places), values
 
 
@@ -671,11 +673,10 @@ def _as_index(selection: ArrayLike, name: str, size: int, device: torch.device) 
     if tensor.dim() != 1 or (tensor.numel() and tensor.dtype.is_floating_point):
         raise InputError(f"{name} must be positions in one dimension or a mask, not {selection!r}.")
     index = tensor.to(device=device, dtype=torch.int64).contiguous()
-    if index.numel():
-        lowest, highest = (int(bound) for bound in torch.aminmax(index))
-        if lowest < 0 or highest >= size:
-            wrong = lowest if lowest < 0 else highest
-            raise InputError(f"{name} holds {wrong}, which is outside 0 .. {size - 1}.")
+    lowest, highest = bounds(index)
+    if lowest < 0 or highest >= size:
+        wrong = lowest if lowest < 0 else highest
+        raise InputError(f"{name} holds {wrong}, which is outside 0 .. {size - 1}.")
     return index
 
 

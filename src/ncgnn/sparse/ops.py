@@ -97,17 +97,17 @@ def gather_columns(pattern: SparsePattern, nodes: torch.Tensor) -> torch.Tensor:
 
 
 def sparse_product(left: ConstantSparse, right: ConstantSparse) -> ConstantSparse:
-    """The sparse product of two constant matrices, on devices that have one (CPU and CUDA)."""
+    """The sparse product of two constant matrices, made on the CPU where a device has none."""
     shape = (left.shape[0], right.shape[1])
     if left.nnz == 0 or right.nnz == 0:
         empty = torch.zeros(shape[0] + 1, dtype=left.pattern.crow.dtype, device=left.device)
         return ConstantSparse(SparsePattern(empty, right.pattern.col[:0], shape), left.values[:0])
-    if left.device.type == "cpu":
+    if left.device.type != "cuda":
         # Not by torch, which never frees the memory of a sparse product on the CPU.
         found = left.to_scipy(copy=False) @ right.to_scipy(copy=False)
         found.sort_indices()
         crow, col, values = map(torch.from_numpy, (found.indptr, found.indices, found.data))
-        return ConstantSparse(SparsePattern(crow, col, shape), values)
+        return ConstantSparse(SparsePattern(crow, col, shape), values).to(left.device)
     product = left.to_torch() @ right.to_torch()
     pattern = SparsePattern(product.crow_indices(), product.col_indices(), shape)
     return ConstantSparse(pattern, product.values())

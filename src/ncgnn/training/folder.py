@@ -400,7 +400,7 @@ def _restore(trainer: Trainer, tensors: dict[str, torch.Tensor], about: dict[str
     for name in _GROUPINGS:
         if getattr(state, name) is not None:
             found = Grouping(tensors[f"{name}.confusion"], tensors[f"{name}.group"])
-            setattr(state, name, found)
+            setattr(state, name, found.to(device))
     state.epoch, state.best_epoch = int(about["epoch"]), int(about["best_epoch"])
     state.best_score = float(about["best_score"])
     state.batch, state.batch_right = int(about.get("batch", 0)), int(about.get("batch_right", 0))

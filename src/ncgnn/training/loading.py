@@ -226,7 +226,8 @@ def as_trained(
     start: Start | None,
 ) -> TrainedModel:
     """What a trainer at its end has made of a model."""
-    parts = (trainer.model, trainer.inputs, trainer.split, trainer.state.best_grouping)
+    grouping = trainer.state.best_grouping.to("cpu")
+    parts = (trainer.model, trainer.inputs, trainer.split, grouping)
     return TrainedModel(*parts, config, history, seconds, start)
 
 

@@ -69,17 +69,20 @@ class InductiveTrainer(Trainer):
             )
         self._seen_part = _Part(self.inputs, split.train, split)
         self.seen, self.seen_train = self._seen_part.inputs, self._seen_part.find(split.train)
-        self.state.seen_grouping = Grouping.start(self.seen.num_nodes)
+        self.state.seen_grouping = Grouping.start(self.seen.num_nodes, inputs.device)
         self._checked: _Part | None = None
         if protocol == "temporal":
             self._checked = _Part(self.inputs, np.concatenate([split.train, split.val]), split)
-            self.state.checked_grouping = Grouping.start(self._checked.inputs.num_nodes)
+            nodes = self._checked.inputs.num_nodes
+            self.state.checked_grouping = Grouping.start(nodes, inputs.device)
 
     @property
     def seen_grouping(self) -> Grouping:
         """NC and groups of the training nodes, in their own subgraph."""
         grouping = self.state.seen_grouping
-        return Grouping.start(self.seen.num_nodes) if grouping is None else grouping
+        if grouping is None:
+            return Grouping.start(self.seen.num_nodes, self.seen.device)
+        return grouping
 
     def _validation_logits(self) -> tuple[torch.Tensor, torch.Tensor | None]:
         """As a whole graph's; with ``temporal``, in the graph without later nodes."""

@@ -186,6 +186,7 @@ class Refitter(Trainer):
         self._step(record)
         if self.rule is not None:
             self._describe_groups(record, self.rule)
+        self._look(record)
         if state.epoch in self.schedule.highs:
             mean = state.mean_weights
             with use_weights(self.model, mean) if mean else nullcontext():
@@ -284,7 +285,7 @@ def _refitted(
 ) -> TrainedModel:
     """A trained model with other weights, which have seen every label."""
     split = all_labels(trained)
-    changed: dict[str, Any] = {"model": model, "split": split, "grouping": grouping}
+    changed: dict[str, Any] = {"model": model, "split": split, "grouping": grouping.to("cpu")}
     result = replace(trained, **changed, seconds=seconds, refitted=None)
     result.__dict__["correction"] = _correction(trained, split)
     result.__dict__["origin"] = trained

@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 from traceback import format_exc
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from ncgnn.data import (
     Split,
     folder_sha256,
@@ -176,9 +174,9 @@ def fit(
 
 def _warn_of_small_groups(trainer: Trainer) -> None:
     """Warn of groups with under one percent of the nodes in the best epoch."""
-    rule, group = trainer.rule, trainer.state.best_grouping.group
+    rule, grouping = trainer.rule, trainer.state.best_grouping
     if rule is not None and rule.grouped:
-        sizes = torch.bincount(group, minlength=len(rule.thresholds) + 1).tolist()
+        _, sizes = grouping.describe(len(rule.thresholds) + 1)
         if text := about_small_groups(sizes, rule.kind, rule.guidance):
             warnings.warn(text, NcgnnWarning, stacklevel=3)
 

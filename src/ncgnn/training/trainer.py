@@ -15,6 +15,9 @@ Every pass computes the logits of only those nodes that it needs: of training no
 (so training accuracy is with dropout, before the step), of validation nodes for validation, and of
 all nodes on a new high. With ``averaging``, a running mean of the weights is what is validated,
 regroups the nodes and is kept.
+
+An accelerator works while the program goes on; whoever looks at a number waits for it. So the
+record of an epoch holds tensors until validation is done, and then they are looked at together.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ from ncgnn.nn import (
     infer,
     is_layered,
 )
+from ncgnn.sparse import look_at, widest_float
 from ncgnn.training.batches import Batches, read_fanout
 from ncgnn.training.evaluation import check_metric, score
 
@@ -143,7 +147,7 @@ class Trainer:
         elif config.fanout is not None:
             raise InputError("fanout is for batches; set batch_size, too, or leave it out.")
         self.rule = model.rule
-        start = Grouping.start(inputs.num_nodes)
+        start = Grouping.start(inputs.num_nodes, inputs.device)
         self.state = State(grouping=start, best_grouping=start)
 
     def run(
@@ -186,6 +190,7 @@ class Trainer:
         mean = state.mean_weights
         with use_weights(self.model, mean) if mean else nullcontext():
             logits = self._validate(record)
+            self._look(record)
             if record[f"val_{self.config.metric}"] > state.best_score:
                 self._keep_best(record, logits)
         state.epoch += 1
@@ -275,22 +280,29 @@ class Trainer:
     def _record_step(
         self, record: Record, loss: torch.Tensor, logits: torch.Tensor, labels: torch.Tensor
     ) -> None:
-        record["loss"], record["train_accuracy"] = float(loss.detach()), _accuracy(logits, labels)
+        record["loss"], record["train_accuracy"] = loss, _accuracy(logits, labels)
+
+    def _look(self, record: Record) -> None:
+        """Put numbers in the place of the tensors of a record, and end where training diverges."""
+        record.update(look_at({k: v for k, v in record.items() if isinstance(v, torch.Tensor)}))
         if not math.isfinite(record["loss"]):
             raise self._divergence(f"the loss is {record['loss']}")
+        if record.get(f"val_{self.config.metric}", 0.0) is None:
+            raise self._divergence("the logits are not finite")
+        if not all(map(math.isfinite, record.get("alpha", ()))):
+            raise self._divergence("the weights are not finite")
+        if not math.isfinite(record.get("val_loss", 0.0)):
+            record["val_loss"] = None
 
     def _validate(self, record: Record) -> torch.Tensor | None:
         """Score the validation nodes; returns the logits of all nodes if they were computed."""
         state, labels = self.state, self.inputs.labels.index_select(0, self.val)
         logits, known = self._validation_logits()
-        loss = float(cross_entropy(logits, labels))
         record["val_accuracy"] = _accuracy(logits, labels)
-        record["val_loss"] = loss if math.isfinite(loss) else None
+        record["val_loss"] = cross_entropy(logits, labels)
         if self.config.metric != "accuracy":
-            value = score(self.config.metric, logits, labels)
-            if value is None:
-                raise self._divergence("the logits are not finite")
-            record[f"val_{self.config.metric}"] = value
+            true = torch.from_numpy(self.inputs.graph.labels[self.split.val])
+            record[f"val_{self.config.metric}"] = score(self.config.metric, logits.cpu(), true)
         if len(self.phases) > 1:
             record["phase"] = self.phases[state.phase].name
         record["test_accuracy"] = None  # measured in epochs with a new high only
@@ -311,7 +323,7 @@ class Trainer:
         logits = self._all_logits() if logits is None else self._check_finite(logits)
         if len(self.test):
             labels = self.inputs.labels.index_select(0, self.test)
-            record["test_accuracy"] = _accuracy(logits[self.test], labels)
+            record["test_accuracy"] = float(_accuracy(logits[self.test], labels))
             if (metric := self.config.metric) != "accuracy":
                 record[f"test_{metric}"] = score(metric, logits[self.test], labels)
         self.state.best_score = record[f"val_{self.config.metric}"]
@@ -384,14 +396,10 @@ class Trainer:
 
     def _describe_groups(self, record: Record, rule: GroupingRule) -> None:
         """Record the mean NC and the sizes of the groups in force, and α of every group."""
-        grouping = self.state.grouping
-        sizes = torch.bincount(grouping.group, minlength=len(rule.thresholds) + 1)
-        record["mean_nc"] = float(grouping.confusion.mean())
-        record["group_sizes"] = sizes.tolist()
+        mean, sizes = self.state.grouping.describe(len(rule.thresholds) + 1)
+        record["mean_nc"], record["group_sizes"] = mean, list(sizes)
         if (alpha := self.model.channel_alpha) is not None:
-            record["alpha"] = [float(a) for a in alpha.detach()]
-            if not all(map(math.isfinite, record["alpha"])):
-                raise self._divergence("the weights are not finite")
+            record["alpha"] = alpha.detach()
 
     def _divergence(self, what: str) -> TrainingError:
         return TrainingError(
@@ -423,8 +431,9 @@ def computes_in_blocks(model: Model, inputs: GraphInputs) -> bool:
     return inputs.in_blocks and is_layered(model)
 
 
-def _accuracy(logits: torch.Tensor, labels: torch.Tensor) -> float:
-    return int((logits.argmax(1) == labels).sum()) / len(labels)
+def _accuracy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    right = (logits.argmax(1) == labels).sum()
+    return right.to(widest_float(logits.device)) / len(labels)
 
 
 def know_labels(inputs: GraphInputs, split: Split) -> GraphInputs:

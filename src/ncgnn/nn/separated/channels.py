@@ -28,7 +28,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 import torch
 
@@ -38,8 +38,11 @@ from ncgnn.nn.layers import Term
 from ncgnn.sparse import (
     ConstantSparse,
     MaskedSparse,
+    Seen,
+    SparsePattern,
     directed_normalize,
     gcn_normalize,
+    index_dtype,
     masked_adjacency,
     row_normalize,
 )
@@ -103,6 +106,15 @@ class Layout:
     position: torch.Tensor | None
 
 
+class _Selection(NamedTuple):
+    """Nodes that were asked for, as they were given, and the layout for them."""
+
+    nodes: torch.Tensor
+    seen: Seen | None
+    narrow: bool
+    layout: Layout
+
+
 class Layouts:
     """The layouts of the latest graph and grouping, rebuilt only when one of them changes.
 
@@ -120,7 +132,8 @@ class Layouts:
         self._inputs: GraphInputs | None = None
         self._only: Layer | None = None
         self._layout: Layout | None = None
-        self._selected: list[tuple[torch.Tensor, bool, Layout]] = []
+        self._seen: Seen | None = None
+        self._selected: list[_Selection] = []
 
     def find(
         self,
@@ -139,38 +152,61 @@ class Layouts:
         ``forget`` is called before another layout is made, to free what was computed with the old
         one.
         """
-        backbone, separation, num_groups = self._parts
         # What is kept serves later training too.
         with self._lock, torch.inference_mode(False):
-            group = as_group(group, num_groups, inputs.everyone)
-            if separation == "none":
-                group = torch.zeros_like(group)
-            only = only if inputs.degrees is not None else None
-            if inputs is not self._inputs or only != self._only:
-                channels = 1 if separation == "none" else num_groups
-                self._make_channel = backbone.channels(inputs, separation, channels)
-                self._only = only
-                self._raw = Term(first_rows(inputs.features, inputs.num_rows))
-                self._inputs, self._layout = inputs, None
-            if self._layout is None or not torch.equal(self._layout.group, group):
-                self._layout, self._selected = None, []  # free memory before asking for more
-                if forget is not None:
-                    forget()
-                self._layout = self._arrange(group.clone())
-            if nodes is None:
-                return self._layout
-            nodes = as_nodes(nodes, group).clone()  # the caller may write to them later
-            for known, narrowed, selected in self._selected:
-                if narrowed == narrow and torch.equal(known, nodes):
-                    return selected
-            if len(self._selected) == _MOST_SELECTIONS:
-                self._selected.clear()
-            selected = restrict(self._layout, nodes, backbone.restrict)
-            if narrow and not selected.pooled:
-                channels = tuple(backbone.narrow(channel) for channel in selected.channels)
-                selected = replace(selected, channels=channels)
-            self._selected.append((nodes, narrow, selected))
-            return selected
+            layout = self._find_whole(inputs, group, only, forget)
+            return layout if nodes is None else self._find_selected(layout, nodes, narrow)
+
+    def _find_whole(
+        self,
+        inputs: GraphInputs,
+        group: torch.Tensor | None,
+        only: Layer | None,
+        forget: Callable[[], None] | None,
+    ) -> Layout:
+        """The layout for all nodes."""
+        backbone, separation, num_groups = self._parts
+        only = only if inputs.degrees is not None else None
+        known = inputs is self._inputs and only == self._only
+        if known and self._layout is not None and self._seen and self._seen.is_same(group):
+            return self._layout
+        found = as_group(group, num_groups, inputs.everyone)
+        if separation == "none":
+            found = torch.zeros_like(found)
+        if not known:
+            channels = 1 if separation == "none" else num_groups
+            self._make_channel = backbone.channels(inputs, separation, channels)
+            self._only = only
+            self._raw = Term(first_rows(inputs.features, inputs.num_rows))
+            self._inputs, self._layout = inputs, None
+        if self._layout is None or not torch.equal(self._layout.group, found):
+            self._layout, self._selected = None, []  # free memory before asking for more
+            if forget is not None:
+                forget()
+            self._layout = self._arrange(found.clone())
+        self._seen = Seen.of(group)
+        return self._layout
+
+    def _find_selected(self, layout: Layout, nodes: torch.Tensor, narrow: bool) -> Layout:
+        """The part of a layout for some nodes."""
+        backbone = self._parts[0]
+        for selection in self._selected:
+            if selection.narrow == narrow and selection.seen and selection.seen.is_same(nodes):
+                return selection.layout
+        seen, nodes = Seen.of(nodes), as_nodes(nodes, layout.group)
+        for number, selection in enumerate(self._selected):
+            if selection.narrow == narrow and torch.equal(selection.nodes, nodes):
+                self._selected[number] = selection._replace(seen=seen)
+                return selection.layout
+        if len(self._selected) == _MOST_SELECTIONS:
+            self._selected.clear()
+        nodes = nodes.clone()  # the caller may write to them later
+        selected = restrict(layout, nodes, backbone.restrict)
+        if narrow and not selected.pooled:
+            channels = tuple(backbone.narrow(channel) for channel in selected.channels)
+            selected = replace(selected, channels=channels)
+        self._selected.append(_Selection(nodes, seen, narrow, selected))
+        return selected
 
     def _arrange(self, group: torch.Tensor) -> Layout:
         """Put the channels of all groups together."""
@@ -317,8 +353,8 @@ class LinearChannels:
 def identity(size: int, like: torch.Tensor, dtype: torch.dtype) -> ConstantSparse:
     """The identity matrix as an operator, on the device of another tensor."""
     ones = torch.ones(size, dtype=dtype, device=like.device)
-    starts = torch.arange(size + 1, device=like.device)
-    return ConstantSparse.from_csr(starts, starts[:-1], ones, shape=(size, size))
+    starts = torch.arange(size + 1, device=like.device, dtype=index_dtype(size))
+    return ConstantSparse(SparsePattern(starts, starts[:-1], (size, size)), ones)
 
 
 MakeChannel: TypeAlias = "Callable[[int, torch.Tensor, torch.Tensor, Layer | None], Channel]"
