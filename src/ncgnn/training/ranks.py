@@ -105,7 +105,7 @@ class Ranks:
         if self.alone:
             return list(numbers)
         total = torch.tensor(numbers, dtype=torch.float64, device=_device())
-        with hearing_others():
+        with self.hearing():
             distributed.all_reduce(total)
         return total.tolist()
 
@@ -118,7 +118,7 @@ class Ranks:
         if self.alone:
             return value
         said = [value if self.leads else None]
-        with hearing_others():
+        with self.hearing():
             distributed.broadcast_object_list(said, src=0)
         return cast("T", said[0])
 
@@ -141,7 +141,7 @@ class Ranks:
             return function()
         answer = _Answer.of(function)
         errors: list[Exception | None] = [None] * self.count
-        with hearing_others():
+        with self.hearing():
             distributed.all_gather_object(errors, _portable(answer.error))
         for rank, error in enumerate(errors):
             if error is not None:
@@ -155,7 +155,7 @@ class Ranks:
             rows: A tensor [n, …]; the rows of rank r are those from ``ends[r - 1]`` to ``ends[r]``.
             ends: Where the rows of every rank end.
         """
-        with hearing_others():
+        with self.hearing():
             for rank, end in enumerate(ends):
                 first = ends[rank - 1] if rank else 0
                 if end > first:
@@ -174,9 +174,30 @@ class Ranks:
             return lambda compute: compute()
         from torch.nn.parallel import DistributedDataParallel
 
-        with hearing_others():
+        with self.hearing():
             # A group without nodes in a batch has parameters without gradients.
             return DistributedDataParallel(_Passes(model), find_unused_parameters=True)
+
+    @contextmanager
+    def hearing(self) -> Generator[None]:
+        """Turn the errors of a connection to a rank that has ended into one sentence.
+
+        Raises:
+            LostRankError: There is such an error.
+        """
+        try:
+            yield
+        except RuntimeError as error:
+            text = str(error).lower()
+            if self.alone or not (
+                isinstance(error, distributed.DistError)
+                or any(word in text for word in _OF_CONNECTIONS)
+            ):
+                raise
+            raise LostRankError(
+                "another process of this run has ended, so that training stops; the same command "
+                "continues the run from its latest checkpoint."
+            ) from error
 
 
 class _Passes(nn.Module):
@@ -239,26 +260,6 @@ def _device() -> torch.device:
 
 
 @contextmanager
-def hearing_others() -> Generator[None]:
-    """Turn the errors of a connection to a rank that has ended into one sentence.
-
-    Raises:
-        LostRankError: There is such an error.
-    """
-    try:
-        yield
-    except RuntimeError as error:
-        text = str(error).lower()
-        lost = isinstance(error, distributed.DistError) if distributed.is_available() else False
-        if not lost and not any(word in text for word in _OF_CONNECTIONS):
-            raise
-        raise LostRankError(
-            "another process of this run has ended, so that training stops; the same command "
-            "continues the run from its latest checkpoint."
-        ) from error
-
-
-@contextmanager
 def join_ranks() -> Generator[Ranks]:
     """Make the process group that the environment speaks of, as ``torchrun`` sets it.
 
@@ -274,13 +275,14 @@ def join_ranks() -> Generator[Ranks]:
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
         backend = "cpu:gloo,cuda:nccl"
-    with hearing_others():
+    ranks = Ranks(rank, count)
+    with ranks.hearing():
         untyped = cast("Any", distributed)
         store = next(untyped.rendezvous("env://"))[0]
         kept = untyped.PrefixStore("group", store)
         distributed.init_process_group(backend, store=kept, rank=rank, world_size=count)
     _stores.append(store)
-    yield Ranks.here()
+    yield ranks
     # After an error others may be gone, and would be waited for.
     distributed.destroy_process_group()
 

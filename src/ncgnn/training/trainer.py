@@ -47,7 +47,7 @@ from ncgnn.nn import (
 )
 from ncgnn.training.batches import Batches, read_fanout
 from ncgnn.training.evaluation import check_metric, score
-from ncgnn.training.ranks import Ranks, Share, hearing_others
+from ncgnn.training.ranks import Ranks, Share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -223,8 +223,8 @@ class Trainer:
     def _step(self, record: Record) -> None:
         """One step of Adam on the cross-entropy of the training nodes, if there is one to take."""
         state, train, grouping = self.state, self.seen_train, self.seen_grouping
-        labels = self.seen.labels.index_select(0, train)
         if self.model.fits_at_once:
+            labels = self.seen.labels.index_select(0, train)
             logits = predict(self.model, self.seen, grouping, nodes=train)
             loss, right = float(cross_entropy(logits, labels)), _count_right(logits, labels)
             self._record_step(record, loss, right, len(train))
@@ -270,7 +270,7 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         if self._run_pass is None:
             self._run_pass = self.ranks.wrap(self.model)
-        with hearing_others():
+        with self.ranks.hearing():
             loss, logits = self._run_pass(compute_loss)
             loss.backward()
         self.optimizer.step()
@@ -282,8 +282,8 @@ class Trainer:
     def _step_in_batches(self, batches: Batches, record: Record) -> None:
         """A step on each batch of the training nodes; what is recorded is the mean over nodes."""
         state, train, epoch = self.state, self.seen_train, self.state.epoch
-        group = self.seen_grouping.group
-        with batches.draw(train, group, epoch, state.batch, self.ranks) as drawn:
+        of_all = self.seen_grouping.group
+        with batches.draw(train, of_all, epoch, state.batch, self.ranks) as drawn:
             for number, (nodes, block, group) in enumerate(drawn, state.batch):
                 step = epoch * batches.count(train) + number
                 loss, right = self._descend(
