@@ -232,7 +232,8 @@ def _scores(run: RunResult) -> str:
 def stop_requests(*, together: bool = False) -> Generator[Callable[[], bool]]:
     """Yield whether Ctrl-C was pressed, which is asked after every epoch; twice stops at once.
 
-    Processes that work ``together`` may be sent a signal more than once; none stops before all do.
+    Processes that work ``together`` may be sent a signal more than once; none stops before all do,
+    and each is left the time to say why it ends.
     """
     asked = False
 
@@ -248,8 +249,9 @@ def stop_requests(*, together: bool = False) -> Generator[Callable[[], bool]]:
     try:
         yield lambda: asked
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if not together:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 class SweepProgress(_Bars, Watcher):

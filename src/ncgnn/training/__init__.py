@@ -79,6 +79,7 @@ from ncgnn.training.folder import (
     point_latest,
     run_folders,
 )
+from ncgnn.training.job import check_same_graph, revision
 from ncgnn.training.loading import (
     find_device,
     find_other_seeds,
@@ -107,12 +108,10 @@ from ncgnn.training.refit import read_experts, refit_facts
 from ncgnn.training.run import (
     RunResult,
     check_same_config,
-    check_same_graph,
     finished_run,
     fit,
     is_current,
     refit_run,
-    revision,
     train_run,
 )
 from ncgnn.training.scores import Estimate, bootstrap_difference
