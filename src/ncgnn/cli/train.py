@@ -86,6 +86,8 @@ def train(
 ) -> None:
     """Train a model, or several to compare, once per seed; interrupted runs continue.
 
+    Several processes that torchrun starts train each model together.
+
     On a graph of your own, without --models, candidates are tried for at most --time, from the
     commonest class to separated models, and the one with the best validation score is kept, or a
     mixture of some.

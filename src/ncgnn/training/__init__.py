@@ -103,7 +103,7 @@ from ncgnn.training.prediction_sets import (
     with_best,
 )
 from ncgnn.training.prefetcher import Prefetcher
-from ncgnn.training.ranks import LostRankError, Ranks, Share, is_first_to, join_ranks
+from ncgnn.training.ranks import LostRankError, Ranks, Share, is_first_to, join_ranks, refuse_ranks
 from ncgnn.training.refit import read_experts, refit_facts
 from ncgnn.training.run import (
     RunResult,
@@ -230,6 +230,7 @@ __all__ = [
     "read_toml",
     "refit_facts",
     "refit_run",
+    "refuse_ranks",
     "reliability",
     "revision",
     "run_folders",
