@@ -453,8 +453,7 @@ def own_lines(text):
 def test_killed_ranks_leave_a_run_that_continues(tmp_path):
     place, epochs, rng = tmp_path / "mine.npz", 40, random.Random(5)
     ncgnn.save(make_graph(), place)
-    whole = torchrun(2, *command_for(place, tmp_path / "whole", epochs))
-    assert whole.wait(timeout=900) == 0, whole.communicate()
+    finish_all(torchrun(2, *command_for(place, tmp_path / "whole", epochs)))
     runs, hits = tmp_path / "runs", 0
     for victim in (1, 0):
         process = torchrun(2, *command_for(place, runs, epochs))
@@ -475,9 +474,13 @@ def test_killed_ranks_leave_a_run_that_continues(tmp_path):
         assert not (folder / "error.json").exists()
         assert not (folder / "done.json").exists()
     assert hits, "the processes ended before they could be killed"
-    last = torchrun(2, *command_for(place, runs, epochs))
-    assert last.wait(timeout=900) == 0, last.communicate()
+    finish_all(torchrun(2, *command_for(place, runs, epochs)))
     check_runs_alike(tmp_path / "whole", runs)
+
+
+def finish_all(process):
+    _, err = process.communicate(timeout=900)
+    assert process.returncode == 0, err
 
 
 def count_lines(runs):
