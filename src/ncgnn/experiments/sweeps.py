@@ -18,7 +18,7 @@ from ncgnn.experiments.cells import fail, make_cells, work
 from ncgnn.experiments.ray import run_ray
 from ncgnn.experiments.workers import WorkerPool
 from ncgnn.nn import model_name
-from ncgnn.training import locate_dataset, make_config, read_config_file
+from ncgnn.training import locate_dataset, make_config, read_config_file, refuse_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -261,6 +261,7 @@ def sweep(
     Returns:
         Finished, failed and left runs.
     """
+    refuse_ranks("a sweep")
     if threads < 1 or (workers is not None and workers < 1):
         raise InputError(f"workers and threads must be at least 1; got {workers} and {threads}.")
     if retries < 0:

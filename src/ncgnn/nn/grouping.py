@@ -121,6 +121,10 @@ class Grouping:
             return self
         return Grouping(confusion, group)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Sent to another process it lies on the CPU, as that one's devices are its own."""
+        return Grouping, (self.confusion.cpu(), self.group.cpu())
+
     def describe(self, count: int) -> tuple[float, list[int]]:
         """The mean confusion, and the sizes of so many groups; looked at once."""
         if count not in self._described:

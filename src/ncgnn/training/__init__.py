@@ -79,6 +79,7 @@ from ncgnn.training.folder import (
     point_latest,
     run_folders,
 )
+from ncgnn.training.job import check_same_graph, revision
 from ncgnn.training.loading import (
     find_device,
     find_other_seeds,
@@ -102,16 +103,15 @@ from ncgnn.training.prediction_sets import (
     with_best,
 )
 from ncgnn.training.prefetcher import Prefetcher
+from ncgnn.training.ranks import LostRankError, Ranks, Share, is_first_to, join_ranks, refuse_ranks
 from ncgnn.training.refit import read_experts, refit_facts
 from ncgnn.training.run import (
     RunResult,
     check_same_config,
-    check_same_graph,
     finished_run,
     fit,
     is_current,
     refit_run,
-    revision,
     train_run,
 )
 from ncgnn.training.scores import Estimate, bootstrap_difference
@@ -154,11 +154,13 @@ __all__ = [
     "Estimate",
     "ExplainerModel",
     "Explanation",
+    "LostRankError",
     "Metric",
     "ModelConfig",
     "NodeTable",
     "OtherRunError",
     "Prefetcher",
+    "Ranks",
     "Row",
     "RunConfig",
     "RunFolder",
@@ -167,6 +169,7 @@ __all__ = [
     "SetGroups",
     "SetRule",
     "SetScore",
+    "Share",
     "Spread",
     "Start",
     "State",
@@ -205,6 +208,8 @@ __all__ = [
     "has_own_values",
     "has_preset",
     "is_current",
+    "is_first_to",
+    "join_ranks",
     "list_candidates",
     "load_graph",
     "load_run",
@@ -225,6 +230,7 @@ __all__ = [
     "read_toml",
     "refit_facts",
     "refit_run",
+    "refuse_ranks",
     "reliability",
     "revision",
     "run_folders",

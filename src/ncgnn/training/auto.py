@@ -42,6 +42,7 @@ from ncgnn.training.folder import (
     tensors_sha256,
     trained_tensors,
 )
+from ncgnn.training.ranks import refuse_ranks
 from ncgnn.training.refit import REFIT
 from ncgnn.training.run import RunResult, finished_run, is_current
 from ncgnn.training.search import FOLDS, Search
@@ -84,6 +85,7 @@ def auto_run(
         clock: What the budget is measured by, in seconds; on a machine that others use, too,
             ``time.process_time`` makes searches comparable.
     """
+    refuse_ranks("a search")
     place = runs / SEARCHES / wanted.name
     with RunFolder(place).lock():
         if (done := _find_done(wanted, place, runs, graph, before_done)) is not None:

@@ -89,7 +89,7 @@ class InductiveTrainer(Trainer):
         part, grouping = self._checked, self.state.checked_grouping
         if part is None or grouping is None:
             return super()._validation_logits()
-        logits = predict(self.model, part.inputs, grouping)
+        logits = predict(self.model, part.inputs, grouping, ranks=self.ranks)
         return logits.index_select(0, part.find(self.split.val)), None
 
     def _keep(self, logits: torch.Tensor) -> None:
@@ -104,11 +104,13 @@ class InductiveTrainer(Trainer):
 
     def _regroup(self, part: _Part, grouping: Grouping) -> Grouping:
         """Groups of a part of the nodes, by predictions within it."""
-        pseudo_labels = predict(self.model, part.inputs, grouping).argmax(1)
+        logits = predict(self.model, part.inputs, grouping, ranks=self.ranks)
+        pseudo_labels = logits.argmax(1)
         if self.rule is not None and self.rule.known_labels:
             known = part.find(self.split.train)
             pseudo_labels[known] = part.inputs.labels[known]
-        return part.grouper(self)(pseudo_labels)
+        found = self.ranks.first(lambda: part.grouper(self)(pseudo_labels))
+        return found.to(self.inputs.device)
 
 
 class _Part:

@@ -2,6 +2,9 @@
 
 A run is trained by :func:`fit` in memory, or by :func:`train_run` in a folder named after its
 configuration, from where it continues bit by bit after whatever interrupts it.
+
+In a process group every process calls the same function with the same arguments, and all train one
+model together, see :mod:`ncgnn.training.ranks`. The first one keeps the folder.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import shutil
 import statistics
 import time
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from traceback import format_exc
 from typing import TYPE_CHECKING, Any
@@ -19,7 +22,6 @@ from ncgnn.data import (
     Split,
     folder_sha256,
     is_folder,
-    keep_folder,
     load,
     read_manifest,
     split_families,
@@ -29,30 +31,27 @@ from ncgnn.graph import as_graph
 from ncgnn.nn import model_class
 from ncgnn.training.candidates import AUTO, make_auto
 from ncgnn.training.config import RunConfig, find_option, make_config
-from ncgnn.training.evaluation import about_small_groups
 from ncgnn.training.folder import (
     CHECKPOINT,
     CONFIG,
-    DATASET,
     DONE,
-    ENVIRONMENT,
-    ERROR,
-    HISTORY,
     RESULT,
-    SPLIT,
     TIMING,
     DamagedFileError,
     OtherRunError,
     RunFolder,
-    continue_environment,
-    differences,
-    environment,
     find_run,
-    load_checkpoint,
-    metrics_line,
-    save_checkpoint,
 )
-from ncgnn.training.loading import as_trained, begin_with, find_start, load_run, new_trainer
+from ncgnn.training.job import (
+    Job,
+    check_same_graph,
+    follow_training,
+    join_trainer,
+    revision,
+    warn_of_small_groups,
+)
+from ncgnn.training.loading import as_trained, begin_with, find_start, load_run
+from ncgnn.training.ranks import LostRankError, Ranks, refuse_ranks
 from ncgnn.training.refit import refit_in
 from ncgnn.training.start import HASH
 
@@ -64,9 +63,10 @@ if TYPE_CHECKING:
 
     from ncgnn.graph import Graph, GraphLike
     from ncgnn.nn import Model
+    from ncgnn.training.job import Parts
     from ncgnn.training.start import Start
     from ncgnn.training.trained import TrainedModel
-    from ncgnn.training.trainer import Record, Trainer
+    from ncgnn.training.trainer import Record
 
 #: Seconds between two checkpoints; a killed run loses at most that much work.
 CHECKPOINT_SECONDS = 20.0
@@ -95,7 +95,7 @@ def fit(
         split: A split family, or a split; ``"published"`` takes the masks of a PyG ``Data``.
         seed: Seed of a drawn split, of the first weights and of dropout.
         device: Where tensors live.
-        on_epoch: Called with a record of every epoch.
+        on_epoch: Called with a record of every epoch; in a process group on every rank.
         start_from: A trained model, or the folder of a run, of the same model, whose weights are
             the first ones; see :mod:`ncgnn.training.start`. Nodes that it was trained on are
             trained on again and never tested.
@@ -131,6 +131,7 @@ def fit(
     if model == AUTO:
         from ncgnn.training.auto import auto_fit  # which itself trains runs
 
+        refuse_ranks("model = 'auto'")
         if start_from is not None:
             settings["start_from"] = str(start_from)
         told = settings | {"data.fingerprint": None}
@@ -149,15 +150,16 @@ def fit(
         settings=settings | {"data.fingerprint": None},  # a folder of that name is another thing
         tables=tables,
     )
-    start = None
+    start, ranks = None, Ranks.here()
     if start_from is not None:
         if isinstance(split, Split):
             raise InputError("split must be a family's name with start_from; got a split.")
-        config, start = begin_with(start_from, config, graph)
+        begun, wanted = start_from, config
+        config, start = ranks.first(lambda: begin_with(begun, wanted, graph))
         split = start.split
     if not isinstance(split, Split):
         split = config.make_split(graph, warn=True)
-    trainer = new_trainer(config, graph, split, start)
+    trainer = join_trainer(ranks, config, graph, split, start)
     history: list[Record] = []
 
     def after_epoch(record: Record) -> None:
@@ -168,17 +170,8 @@ def fit(
     started = time.perf_counter()
     trainer.run(after_epoch, keeps_weights=True)
     seconds = time.perf_counter() - started
-    _warn_of_small_groups(trainer)
+    warn_of_small_groups(trainer)
     return as_trained(trainer, config, history, seconds, start)
-
-
-def _warn_of_small_groups(trainer: Trainer) -> None:
-    """Warn of groups with under one percent of the nodes in the best epoch."""
-    rule, grouping = trainer.rule, trainer.state.best_grouping
-    if rule is not None and rule.grouped:
-        _, sizes = grouping.describe(len(rule.thresholds) + 1)
-        if text := about_small_groups(sizes, rule.kind, rule.guidance):
-            warnings.warn(text, NcgnnWarning, stacklevel=3)
 
 
 @dataclass(frozen=True)
@@ -223,46 +216,61 @@ def train_run(
         data_dir: Folder with npz files.
         graph: The graph, if it is loaded already.
         split: Its split, if it is not the one that the configuration names.
-        on_epoch: Called with the record of every epoch, old ones of a continued run included.
+        on_epoch: Called with the record of every epoch, old ones of a continued run included; in a
+            process group on every rank.
         on_resume: Called with the number of epochs that an interrupted run had done.
         before_done: Called when all is written but the completion marker.
         stop: Asked after every epoch; if it says yes, the state is saved and
-            ``KeyboardInterrupt`` raised.
+            ``KeyboardInterrupt`` raised. In a process group all stop where one is asked to.
         start: What :func:`find_start` gives; by default it is looked for in ``runs``.
         copies: Whether a dataset folder may be copied into the run where it cannot be linked.
         checkpoint_seconds: Time between checkpoints.
     """
-    graph = load(config.data.dataset, data_dir) if graph is None else graph
-    _check_content(config, graph)
+    ranks = Ranks.here()
+    if graph is None:
+        graph = ranks.together(lambda: load(config.data.dataset, data_dir))
+    read, asked = graph, config
+    ranks.together(lambda: _check_content(asked, read))
     if (word := config.training.start_from) is not None and start is None:
         if not word.startswith(HASH):
             raise InputError(
                 f"start_from must be the hash of a run's weights here, {HASH}…; got {word}; 'ncgnn "
                 "train --start-from' finds it."
             )
-        config, start = find_start(config, graph, runs, data_dir)
-    folder = RunFolder(runs / config.name)
-    _set_aside_earlier(folder, config)
-    with folder.lock():
-        check_same_config(folder, config)
-        if folder.is_done():
-            finished = _finished(folder, config, graph, start, split)
-            if finished is not None:
-                return finished
+        config, start = ranks.first(lambda: find_start(asked, read, runs, data_dir))
+    folder, parts = RunFolder(runs / config.name), (config, graph, split, start)
+    with ExitStack() as kept:
+        if (finished := ranks.first(lambda: _open(folder, parts, kept))) is not None:
+            return finished
+        if not ranks.leads:
+            follow_training(ranks, parts, on_epoch, stop)
+            theirs: RunResult = ranks.hear()
+            return theirs
         with _keep_error(folder, config):
-            job = _Job(config, folder, graph, checkpoint_seconds, start, split)
-            if config.data.fingerprint is not None:
-                keep_folder(graph, config.data.dataset, folder / DATASET, copies=copies)
-            (folder / ERROR).unlink(missing_ok=True)  # of an earlier try
+            job = Job(folder, parts, ranks, checkpoint_seconds, copies=copies)
             trained = job.train(on_epoch, stop, on_resume)
-            usual = statistics.median(job.epoch_seconds) if job.epoch_seconds else None
-            trained.write_outcome(folder, usual)
-        if before_done is not None:
-            before_done(folder)
-        folder.mark_done()
-        (folder / CHECKPOINT).unlink(missing_ok=True)
-        result = folder.read_json(RESULT)
-        return RunResult(folder.path, config, result, trained.seconds, fresh=True)
+
+        def finish() -> RunResult:
+            with _keep_error(folder, config):
+                usual = statistics.median(job.epoch_seconds) if job.epoch_seconds else None
+                trained.write_outcome(folder, usual)
+            if before_done is not None:
+                before_done(folder)
+            folder.mark_done()
+            (folder / CHECKPOINT).unlink(missing_ok=True)
+            result = folder.read_json(RESULT)
+            return RunResult(folder.path, config, result, trained.seconds, fresh=True)
+
+        return ranks.first(finish)
+
+
+def _open(folder: RunFolder, parts: Parts, kept: ExitStack) -> RunResult | None:
+    """Lock a run's folder until what is kept is let go; the result of a run that is finished."""
+    config, graph, split, start = parts
+    _set_aside_earlier(folder, config)
+    kept.enter_context(folder.lock())
+    check_same_config(folder, config)
+    return _finished(folder, config, graph, start, split) if folder.is_done() else None
 
 
 def refit_run(
@@ -281,6 +289,7 @@ def refit_run(
     Returns:
         The run, whose ``refitted`` is the new model.
     """
+    refuse_ranks("a refit")
     folder = RunFolder(find_run(path))
     trained = load_run(folder.path, data_dir, refit=False)
     with folder.lock():
@@ -327,11 +336,6 @@ def is_current(model: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
     return revision(result) == model_class(model["name"]).revision_of(model)
 
 
-def revision(result: Mapping[str, Any]) -> int:
-    """The revision of the model that a result, or a run's environment, is of."""
-    return int(result.get("revision", 1))  # the first ones do not say it
-
-
 def _set_aside_earlier(folder: RunFolder, config: RunConfig) -> None:
     """Rename a finished run of an earlier revision of its model, so that it is trained anew."""
     if not folder.is_done():
@@ -350,7 +354,7 @@ def _set_aside_earlier(folder: RunFolder, config: RunConfig) -> None:
         f"{config.model.name} trains otherwise than when {folder.path.name} was trained; that run "
         f"is kept as {kept.name}, and trained anew.",
         NcgnnWarning,
-        stacklevel=3,
+        stacklevel=6,
     )
 
 
@@ -364,7 +368,7 @@ def _finished(
             split = config.make_split(graph) if start is None else start.split
         check_same_graph(folder, config, graph.fingerprint, split.sha256)
     except DamagedFileError as error:
-        warnings.warn(f"{error} It is trained again now.", NcgnnWarning, stacklevel=3)
+        warnings.warn(f"{error} It is trained again now.", NcgnnWarning, stacklevel=6)
         (folder / DONE).unlink()
         result = None
     (folder / CHECKPOINT).unlink(missing_ok=True)
@@ -379,6 +383,8 @@ def _keep_error(folder: RunFolder, config: RunConfig) -> Generator[None]:
     """
     try:
         yield
+    except LostRankError:
+        raise  # the run is interrupted, whatever has happened to the others
     except (NcgnnError, MemoryError, RuntimeError) as error:
         with suppress(OSError):  # the folder itself may be what is wrong
             wrong_input = isinstance(error, InputError)
@@ -404,145 +410,3 @@ def check_same_config(folder: RunFolder, config: RunConfig) -> None:
             f"{folder.path} holds another run, {begun.name}; move it away, or name another folder "
             "with --runs."
         )
-
-
-def check_same_graph(
-    folder: RunFolder, config: RunConfig, graph_hash: str, split_hash: str
-) -> None:
-    """Refuse a run that was begun on another graph, or on another split of it.
-
-    Raises:
-        DamagedFileError: What it was begun on is no longer known.
-        InputError: It was another one.
-    """
-    same_graph = folder.read_json(ENVIRONMENT).get("graph_sha256") == graph_hash
-    if not same_graph or folder.read_json(SPLIT).get("sha256") != split_hash:
-        data = config.data
-        what = f"the {data.split} split of {data.dataset}" if same_graph else data.dataset
-        raise InputError(
-            f"{what} has changed since {folder.path} was begun; remove that folder, "
-            "or name another with --runs."
-        )
-
-
-class _Job:
-    """The training of one run in its folder, from the latest checkpoint if there is one."""
-
-    def __init__(
-        self,
-        config: RunConfig,
-        folder: RunFolder,
-        graph: Graph,
-        checkpoint_seconds: float,
-        start: Start | None,
-        split: Split | None,
-    ) -> None:
-        self.config, self.folder, self.graph, self.start = config, folder, graph, start
-        self.split = split
-        self.checkpoint_seconds = checkpoint_seconds
-        self.seconds = 0.0
-        self.epoch_seconds: list[float] = []
-        self.trainer = new_trainer(config, graph, split, start)
-        self.environment = environment() | {
-            "graph_sha256": graph.fingerprint,
-            "revision": model_class(config.model.name).revision_of(config.model.options),
-        }
-        self.begun_in = self._origin()
-        resumed = self.begun_in is not None  # a checkpoint is of use only beside these files
-        folder.write_config(config, durable=resumed)
-        self.trainer.split.save(folder / SPLIT, durable=resumed)
-        if start is not None:
-            start.write(folder)
-
-    def _origin(self) -> dict[str, Any] | None:
-        """The environment in which an interrupted run began; None if the run is new."""
-        folder = self.folder
-        if not (folder / CHECKPOINT).is_file():
-            return None
-        try:
-            before = folder.read_json(ENVIRONMENT)
-            graph_hash, split_hash = self.environment["graph_sha256"], self.trainer.split.sha256
-            check_same_graph(folder, self.config, graph_hash, split_hash)
-            if revision(before) != self.environment["revision"]:
-                name = self.config.model.name
-                raise DamagedFileError(f"{folder.path} was begun when {name} trained otherwise.")
-        except DamagedFileError as error:  # what the checkpoint belongs to is not known
-            warnings.warn(f"{error} Training starts anew.", NcgnnWarning, stacklevel=4)
-            (folder / CHECKPOINT).unlink()
-            return None
-        if changed := differences(before, self.environment):
-            warnings.warn(
-                f"{folder.path} continues in another environment, so its numbers may differ "
-                f"in the last digits ({'; '.join(changed)}).",
-                NcgnnWarning,
-                stacklevel=4,
-            )
-        return before
-
-    def train(
-        self,
-        on_epoch: Callable[[Record], None] | None = None,
-        stop: Callable[[], bool] | None = None,
-        on_resume: Callable[[int], None] | None = None,
-    ) -> TrainedModel:
-        """Train from the latest checkpoint, or from the start."""
-        records = self._resume()
-        if records and on_resume is not None:
-            on_resume(len(records))
-        if on_epoch is not None:
-            for record in records:
-                on_epoch(record)
-        started = saved = epoch_began = time.perf_counter()
-        before = self.seconds
-        with (self.folder / HISTORY).open("ab") as stream:
-
-            def save_if_due() -> None:
-                nonlocal saved
-                stopped = stop is not None and stop()
-                if stopped or time.perf_counter() - saved >= self.checkpoint_seconds:
-                    stream.flush()
-                    self.folder.make_durable()
-                    about = {"seconds": before + time.perf_counter() - started}
-                    save_checkpoint(self.folder / CHECKPOINT, self.trainer, about)
-                    saved = time.perf_counter()
-                if stopped:
-                    raise KeyboardInterrupt
-
-            def after_epoch(record: Record) -> None:
-                nonlocal epoch_began
-                self.epoch_seconds.append(time.perf_counter() - epoch_began)
-                stream.write(metrics_line(record).encode())
-                if on_epoch is not None:
-                    on_epoch(record)
-                save_if_due()
-                epoch_began = time.perf_counter()
-
-            self.trainer.after_batch = save_if_due
-            self.trainer.run(after_epoch, keeps_weights=True)
-        seconds = before + time.perf_counter() - started
-        _warn_of_small_groups(self.trainer)
-        return as_trained(self.trainer, self.config, self.folder.history(), seconds, self.start)
-
-    def _resume(self) -> list[Record]:
-        """Go back to the latest checkpoint, and return the records up to it."""
-        folder, path = self.folder, self.folder / CHECKPOINT
-        records: list[Record] = []
-        if path.is_file():
-            try:
-                records = folder.history()
-                about = load_checkpoint(path, self.trainer)
-                if len(records) < self.trainer.state.epoch:
-                    raise DamagedFileError(f"{folder / HISTORY} has lost lines.")
-                self.seconds = float(about["seconds"])
-            except (DamagedFileError, KeyError, TypeError, ValueError) as error:
-                warnings.warn(f"{error} Training starts anew.", NcgnnWarning, stacklevel=4)
-                records, self.begun_in = [], None
-                path.unlink()
-                self.trainer = new_trainer(self.config, self.graph, self.split, self.start)
-        kept = self.environment
-        if self.begun_in is not None:
-            kept = continue_environment(self.begun_in, self.environment)
-        records = records[: self.trainer.state.epoch]
-        folder.write_json(ENVIRONMENT, kept, durable=bool(records))
-        folder.write_history(records, durable=bool(records))
-        return records

@@ -40,6 +40,7 @@ from ncgnn.training import (
     RunFolder,
     RunInUseError,
     find_device,
+    refuse_ranks,
     to_toml,
     train_run,
     trainable_split,
@@ -166,6 +167,7 @@ def tune(
         InputError: Says what is wrong with the input, or why no trial has ended well.
         KeyboardInterrupt: The watcher has stopped the search; all states are saved.
     """
+    refuse_ranks("a search")
     if trials < 1 or threads < 1 or (workers is not None and workers < 1):
         raise InputError("trials, workers and threads must be at least 1.")
     if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
