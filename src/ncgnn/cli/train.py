@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from ncgnn.experiments import TuneResult
     from ncgnn.graph import Graph
-    from ncgnn.training import AutoConfig, RunConfig, RunResult
+    from ncgnn.training import AutoConfig, Choice, RunConfig, RunResult, Start
 
 
 @command
@@ -195,13 +195,15 @@ def _train_all(
             if isinstance(wanted, ncgnn.training.AutoConfig):
                 results.append(search_model(wanted, graph, runs, data_dir, progress, stop))
                 continue
-            config, start = ncgnn.training.find_start(wanted, graph, runs, data_dir)
+            config, start, choice = _begin(wanted, graph, runs, data_dir)
             folder = runs / config.name
             is_new = not (folder / ncgnn.training.DONE).is_file()
             if is_new and start is not None:
                 progress.note(start.sentence())
             elif is_new and wanted.training.start_from is not None:
                 progress.note("there is no latest run yet: training begins with random weights")
+            if is_new and choice is not None:
+                progress.note(choice.sentence())
             tell, changes = changes_since(graph, config, runs, data_dir)
             for sentence in tell:
                 progress.note(sentence)
@@ -221,6 +223,7 @@ def _train_all(
                         before_done=lambda run, said=changes: write_beside(run, said),
                         stop=stop,
                         start=start,
+                        choice=choice,
                     )
                 except KeyboardInterrupt:
                     note(f"interrupted; the same command continues {folder}")
@@ -230,6 +233,19 @@ def _train_all(
                 progress.note(f"no events are written for a run that is finished: {result.folder}")
             results.append(result)
     return results
+
+
+def _begin(
+    wanted: RunConfig, graph: Graph, runs: Path, data_dir: Path | None
+) -> tuple[RunConfig, Start | None, Choice | None]:
+    """The configuration of a run with what it starts from, and why it is in batches."""
+    find, choose = ncgnn.training.find_start, ncgnn.training.choose_batches
+    config, start = find(wanted, graph, runs, data_dir)
+    config, choice = choose(config, graph, runs)
+    if choice is not None and start is not None:  # it may be the latest run itself
+        batches = wanted.replaced("training", batch_size=config.training.batch_size)
+        config, start = find(batches, graph, runs, data_dir)
+    return config, start, choice
 
 
 def _refit_all(results: list[RunResult], data_dir: Path | None) -> set[Path]:

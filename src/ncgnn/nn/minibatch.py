@@ -25,7 +25,7 @@ from ncgnn.nn.inputs import GraphInputs, select_rows
 from ncgnn.sparse import NeighborSampler
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from numpy.typing import NDArray
 
@@ -39,8 +39,8 @@ Drawing: TypeAlias = Literal["uniform", "labor"]
 # In inference a block of rows has about so many edges: its rows stay in the cache, and there are
 # few enough blocks.
 _EDGES_AT_ONCE = 1 << 15
-# Rows between layers that take a larger share of the available memory are kept in a file.
-_LARGEST_SHARE = 0.5
+#: Rows between layers that take a larger share of the available memory are kept in a file.
+LARGEST_SHARE = 0.5
 
 
 def is_layered(model: Model) -> bool:
@@ -226,32 +226,51 @@ def infer(maker: BlockMaker, group: torch.Tensor | None) -> torch.Tensor:
     """
     model, inputs = maker.model.eval(), maker.inputs
     maker.use_groups(group)
-    hops = model.layer_hops + model.extra_hops
     h, depth = torch.empty(0), model.depth or 0
     with _buffers() as new_rows:
         for number in range(depth):
             after = h
-            for nodes in _row_blocks(maker):
-                # Later layers read features, if any, of the rows alone that they compute.
-                sample = maker.sample(nodes, [None] * hops)
-                block = maker.make(nodes, sample, rows_only=number > 0)
-                known = h.index_select(0, block.nodes) if number else None
-                rows = model.compute_layer(number, block, known, maker.group_of(block), None)
-                if not nodes[0]:
+            for first, last in row_parts(maker):
+                nodes = np.arange(first, last)
+                rows = compute_rows(
+                    maker, number, nodes, lambda place, h=h: h.index_select(0, place)
+                )
+                if not first:
                     shape = inputs.num_nodes, rows.shape[1]
                     is_last = number == depth - 1
                     after = rows.new_empty(shape) if is_last else new_rows(shape, rows)
-                after[nodes[0] : nodes[-1] + 1] = rows[: len(nodes)]
+                after[first:last] = rows[: len(nodes)]
             h = after
     return h
 
 
-def _row_blocks(maker: BlockMaker) -> Iterator[NDArray[np.int64]]:
-    """All nodes in parts with about as many edges each."""
+def compute_rows(
+    maker: BlockMaker,
+    number: int,
+    nodes: NDArray[np.int64],
+    before: Callable[[torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """The rows of a layer for some nodes, without dropout, from all their edges.
+
+    Args:
+        maker: Makes the blocks of a graph for a model.
+        number: Of the layer, from 0.
+        nodes: The nodes.
+        before: Gives what the layer before has made of some nodes; not called for the first one.
+    """
+    model = maker.model
+    sample = maker.sample(nodes, [None] * (model.layer_hops + model.extra_hops))
+    # Later layers read features, if any, of the rows alone that they compute.
+    block = maker.make(nodes, sample, rows_only=number > 0)
+    known = before(block.nodes) if number else None
+    return model.compute_layer(number, block, known, maker.group_of(block), None)
+
+
+def row_parts(maker: BlockMaker) -> list[tuple[int, int]]:
+    """The first node, and the one after the last, of parts with about as many edges each."""
     pointers = [relation.indptr for relation in maker.relations]
     work = sum(pointers, start=np.zeros(maker.inputs.num_nodes + 1, dtype=np.int64))
-    for first, last in row_bounds(work):
-        yield np.arange(first, last)
+    return row_bounds(work)
 
 
 def row_bounds(indptr: NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -274,7 +293,7 @@ def _buffers() -> Generator[Any]:
             nonlocal made
             made += 1
             size = shape[0] * shape[1] * like.element_size()
-            if like.device.type != "cpu" or size < _LARGEST_SHARE * available_gib() * 2**30:
+            if like.device.type != "cpu" or size < LARGEST_SHARE * available_gib() * 2**30:
                 return like.new_empty(shape)
             kind = np.dtype(str(like.dtype).removeprefix("torch."))
             return torch.from_numpy(np.memmap(f"{folder}/{made}.rows", kind, "w+", shape=shape))

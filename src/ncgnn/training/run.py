@@ -30,6 +30,7 @@ from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, sentence
 from ncgnn.graph import as_graph
 from ncgnn.nn import model_class
 from ncgnn.training.candidates import AUTO, make_auto
+from ncgnn.training.choice import choose_batches
 from ncgnn.training.config import RunConfig, find_option, make_config
 from ncgnn.training.evaluation import about_small_groups
 from ncgnn.training.folder import (
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 
     from ncgnn.graph import Graph, GraphLike
     from ncgnn.nn import Model
+    from ncgnn.training.choice import Choice
     from ncgnn.training.start import Start
     from ncgnn.training.trained import TrainedModel
     from ncgnn.training.trainer import Record, Trainer
@@ -151,6 +153,9 @@ def fit(
         settings=settings | {"data.fingerprint": None},  # a folder of that name is another thing
         tables=tables,
     )
+    config, choice = choose_batches(config, graph)
+    if choice is not None:
+        warnings.warn(f"{choice.sentence()}.", NcgnnWarning, stacklevel=2)
     start = None
     if start_from is not None:
         if isinstance(split, Split):
@@ -214,6 +219,7 @@ def train_run(
     before_done: Callable[[RunFolder], object] | None = None,
     stop: Callable[[], bool] | None = None,
     start: Start | None = None,
+    choice: Choice | None = None,
     copies: bool = True,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> RunResult:
@@ -231,6 +237,7 @@ def train_run(
         stop: Asked after every epoch; if it says yes, the state is saved and
             ``KeyboardInterrupt`` raised.
         start: What :func:`find_start` gives; by default it is looked for in ``runs``.
+        choice: Why it is in batches, where nobody has asked for them; see :func:`choose_batches`.
         copies: Whether a dataset folder may be copied into the run where it cannot be linked.
         checkpoint_seconds: Time between checkpoints.
     """
@@ -247,6 +254,8 @@ def train_run(
     _set_aside_earlier(folder, config)
     with folder.lock():
         check_same_config(folder, config)
+        if choice is not None:
+            choice.write(folder)
         if folder.is_done():
             finished = _finished(folder, config, graph, start, split)
             if finished is not None:
