@@ -107,7 +107,8 @@ def estimate_once(spec: dict[str, Any]) -> None:
 def child(what: str, spec: dict[str, Any]) -> dict[str, Any]:
     """What a process of its own says."""
     one = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-    command = [sys.executable, __file__, what, json.dumps(spec)]
+    # Modules beside this one have the names of others.
+    command = [sys.executable, "-P", __file__, what, json.dumps(spec)]
     ran = subprocess.run(command, capture_output=True, text=True, env=os.environ | one)
     if ran.returncode:
         return {"error": ran.stderr[-400:]}

@@ -31,6 +31,7 @@ from ncgnn.nn.minibatch import (
     compute_rows,
     infer,
     is_layered,
+    layers_error,
     row_parts,
 )
 from ncgnn.nn.mixture import Gate, Mixture
@@ -87,6 +88,7 @@ __all__ = [
     "describe_unknown_option",
     "infer",
     "is_layered",
+    "layers_error",
     "masked_row",
     "model_class",
     "model_name",

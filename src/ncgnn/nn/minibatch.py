@@ -55,10 +55,15 @@ def check_layered(model: Model) -> None:
         InputError: It cannot.
     """
     if not is_layered(model):
-        raise InputError(
-            f"{model.title} needs the whole graph at a time; leave batch_size out, or choose a "
-            "model with layers, such as gcn, sage, gat, mlp, tuned-sage, ncgcn or ncsage."
-        )
+        raise layers_error(model.title)
+
+
+def layers_error(title: str) -> InputError:
+    """What is said of a model that cannot be computed for a part of the nodes at a time."""
+    return InputError(
+        f"{title} needs the whole graph at a time; leave batch_size out, or choose a model with "
+        "layers, such as gcn, sage, gat, mlp, tuned-sage, ncgcn or ncsage."
+    )
 
 
 class BlockMaker:

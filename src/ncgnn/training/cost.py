@@ -18,15 +18,8 @@ import torch
 
 from ncgnn._memory import available_gib, used_gib
 from ncgnn.errors import InputError
-from ncgnn.nn import (
-    GIB,
-    MOST_ENTRIES,
-    SPARSE_COST,
-    Model,
-    check_features,
-    is_layered,
-    model_class,
-)
+from ncgnn.nn import GIB, MOST_ENTRIES, SPARSE_COST, Model, check_features, model_class
+from ncgnn.training.requirements import empty_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -183,9 +176,8 @@ def is_too_large(config: RunConfig, graph: Graph) -> bool:
 
 def can_take_batches(config: RunConfig, graph: Graph) -> bool:
     """Whether the model can be trained in batches."""
-    return not model_class(config.model.name).fits_at_once and is_layered(
-        _on_no_device(config, graph)
-    )
+    model = empty_model(config, graph.num_features, graph.num_classes)
+    return model is not None and model.layered and not model.fits_at_once
 
 
 def check_memory(config: RunConfig, graph: Graph) -> None:

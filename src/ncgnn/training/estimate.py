@@ -191,6 +191,7 @@ def may_be_long(config: RunConfig, graph: Graph) -> bool:
     training = config.training
     if graph.features is None or training.device != "cpu":
         return False
-    if training.batch_size is None and count_memory(config, graph) is None:
+    batches = training.batch_size is not None
+    if not (can_take_batches if batches else count_memory)(config, graph):
         return False
     return Sizes.of(config, graph).work * _SLOW * training.epochs > LONG_SECONDS
