@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 from typer.testing import CliRunner
 
@@ -12,7 +13,8 @@ from ncgnn.cli.app import app
 from ncgnn.cli.auto import about_cost
 from ncgnn.training import make_config
 
-module = sys.modules["ncgnn.training.estimate"]
+choice = sys.modules["ncgnn.training.choice"]
+module = sys.modules["ncgnn.training.cost"]
 
 
 def run(*arguments):
@@ -41,6 +43,8 @@ def test_estimates_for_programs():
 def test_a_run_that_does_not_fit_ends_in_one_line(tmp_path, monkeypatch, quick):
     monkeypatch.setattr(module, "available_gib", lambda: 0.0)
     monkeypatch.setattr(module, "used_gib", lambda: 0.01)
+    monkeypatch.setattr(module, "can_take_batches", lambda config, graph: False)
+    monkeypatch.setattr(choice, "can_take_batches", lambda config, graph: False)
     arguments = ("train", "digits", "--models", "gcn", "--set", "epochs=2", "--runs", tmp_path)
     done = run(*arguments)
     assert done.exit_code == 2
@@ -50,6 +54,27 @@ def test_a_run_that_does_not_fit_ends_in_one_line(tmp_path, monkeypatch, quick):
     assert shown.exit_code == 0
     assert "does not fit" in shown.stdout
     assert run(*arguments, "--set", "memory_check=false").exit_code == 0
+
+
+def test_a_run_that_does_not_fit_is_trained_in_batches_and_found_again(
+    tmp_path, monkeypatch, quick
+):
+    arguments = ("train", "digits", "--models", "gcn", "--set", "epochs=2", "--runs", tmp_path)
+    with monkeypatch.context() as little:
+        little.setattr(module, "available_gib", lambda: 0.0)
+        little.setattr(module, "used_gib", lambda: 0.01)
+        done = run(*arguments, "--json")
+        assert done.exit_code == 0
+        assert "gcn needs about 0." in done.stderr
+        assert "trained in batches of 1,024 (as with batch_size = 1024)" in done.stderr
+        assert "memory_check = false trains on the whole graph" in done.stderr
+    folder = json.loads(done.stdout)["runs"][0]["folder"]
+    assert "batch_size = 1024" in (Path(folder) / "config.toml").read_text()
+    again = run(*arguments, "--json")  # with all the memory there is
+    assert json.loads(again.stdout)["runs"][0]["folder"] == folder
+    assert "Found finished" in again.stderr
+    other = run(*arguments, "--json", "--set", "memory_check=false")
+    assert json.loads(other.stdout)["runs"][0]["folder"] != folder
 
 
 def test_a_long_run_is_told_of_and_a_short_one_is_not():

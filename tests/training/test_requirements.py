@@ -65,5 +65,5 @@ def test_the_second_of_two_models_is_looked_at_before_the_first_is_trained(tmp_p
     words = ["train", "digits", "--models", "gcn,hog", "--batch-size", "50"]
     done = CliRunner().invoke(app, [*words, "--runs", str(tmp_path / "runs")])
     assert done.exit_code == 2
-    assert "error: HOG-GNN needs the whole graph at a time" in done.stderr
+    assert "error: HOG-GCN needs the whole graph at a time" in done.stderr
     assert not (tmp_path / "runs").exists()

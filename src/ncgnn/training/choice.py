@@ -108,9 +108,7 @@ def _read(folder: RunFolder, config: RunConfig) -> Choice | None:
     if not (folder / CHOSEN).is_file():
         return None
     try:
-        kept = folder.read_json(CHOSEN)
-        kept.pop("format")
-        chosen = Choice(**kept, again=True)
-    except (DamagedFileError, KeyError, TypeError):
+        chosen = Choice(**folder.read_json(CHOSEN), again=True)
+    except (DamagedFileError, TypeError):
         return None
     return chosen if chosen.whole == config.name else None

@@ -172,8 +172,8 @@ class TrainingConfig(Options):
     """The run whose weights are the first ones: ``latest``, a run's name or path, or the hash of
     its weights (``sha256:…``), which is what a run keeps; see :mod:`ncgnn.training.start`."""
     memory_check: Annotated[bool, AddedLater] = True
-    """Whether a run that is expected not to fit into memory is refused before it begins; see
-    :mod:`ncgnn.training.estimate`."""
+    """Whether a run that is expected not to fit into memory is trained in batches, or refused; see
+    :mod:`ncgnn.training.choice`."""
 
 
 class ModelConfig(BaseModel):

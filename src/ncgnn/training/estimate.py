@@ -40,13 +40,14 @@ if TYPE_CHECKING:
 
 # Seconds of a multiply-add on a slow machine.
 _SLOW = 1e-9
-# The interpreter with its libraries and compiled code, and the heaps of two threads, which keep
-# what was freed in them.
-_PROCESS = 0.7 * GIB
-# Blocks at a time: the one that is worked on, and those that are prepared ahead.
-_BLOCKS = 3
-# What is kept for gradients, these themselves, what comes and goes, and the gaps between.
-_PER_KEPT = 4.0
+# The interpreter with its libraries and compiled code, and what a report needs.
+_PROCESS = 0.5 * GIB
+# The block that is worked on and those that are prepared ahead are three at a time; with what their
+# making takes, and the gaps that they leave in the heaps of two threads, four times as much.
+_BLOCKS = 12.0
+# What is kept for gradients, these themselves, what comes and goes, and the gaps between; the same
+# of the rows that are computed at a time for exact answers.
+_PER_KEPT, _PER_PART = 8.0, 6.0
 # Per node: labels, NC, groups, degrees, marks of sampling; and copies of the answers for all nodes.
 _NODE_BYTES, _ANSWERS = 100.0, 4.0
 # Weights, their gradients, what Adam keeps, the best ones.
@@ -136,7 +137,7 @@ def batch_bytes(config: RunConfig, graph: Graph, trial: BatchTrial) -> dict[str,
         "graph": held["graph"],
         "features": features,
         "seen": (own - 1.0) * (held["mapped"] + held["graph"] + features),
-        "blocks": float(_BLOCKS * trial.block_bytes + trial.part_bytes),
+        "blocks": _BLOCKS * trial.block_bytes + _PER_PART * trial.part_bytes,
         "gradients": _PER_KEPT * trial.kept_bytes,
         "rows": rows,
         "rows in files": rows_in_files,
