@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import ncgnn
 from ncgnn.cli.app import app
 from ncgnn.cli.auto import about_cost
+from ncgnn.cli.train import about_protocol
 from ncgnn.training import make_config
 
 choice = sys.modules["ncgnn.training.choice"]
@@ -83,3 +84,11 @@ def test_a_long_run_is_told_of_and_a_short_one_is_not():
     graph = ncgnn.generate(nodes=60_000, edges=900_000, classes=5, features=64)
     long = make_config(dataset="digits", model="ncgcn", settings={"hidden": 512, "epochs": 5000})
     assert "per epoch, at most" in about_cost(long, graph)
+
+
+def test_temporal_training_on_a_random_split_is_told_of():
+    told = {"protocol": "temporal"}
+    assert "drawn at random" in about_protocol(make_config(dataset="digits", settings=told))
+    by_time = make_config(dataset="digits", split="time", settings=told)
+    assert about_protocol(by_time) is None
+    assert about_protocol(make_config(dataset="digits")) is None

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+import torch
 from tiny import tiny_config
 
 import ncgnn
@@ -38,6 +39,9 @@ def test_time_is_that_of_all_epochs():
     assert cost.epochs == 30
     assert cost.seconds == pytest.approx(30 * cost.epoch_seconds)
     assert 1e-4 < cost.epoch_seconds < 5
+    before = torch.random.get_rng_state()
+    assert estimate(generated(2_000), "gcn", hidden=64, epochs=1).epoch_seconds > 1e-4
+    assert torch.equal(torch.random.get_rng_state(), before)
 
 
 def test_a_model_that_was_not_measured_is_not_guessed():

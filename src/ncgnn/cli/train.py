@@ -191,6 +191,8 @@ def _train_all(
         models = [c.model.name for c in named if c.model.options.get("direction") in _DEFAULT]
         if (remark := about_edges(graph, models)) is not None:
             progress.note(remark)
+        if named and (remark := about_protocol(named[0])) is not None:
+            progress.note(remark)
         for wanted in configs:
             if isinstance(wanted, ncgnn.training.AutoConfig):
                 results.append(search_model(wanted, graph, runs, data_dir, progress, stop))
@@ -323,6 +325,16 @@ def about_edges(graph: Graph, models: Iterable[str]) -> str | None:
         f"note: {graph.name} is directed: with {', '.join(listening)} a node sees only the sources "
         "of its incoming edges. If edges mean both directions, set direction=both, or "
         "direction=separate for weights of its own for each; or store both directions."
+    )
+
+
+def about_protocol(config: RunConfig) -> str | None:
+    """Say that no node is later than another where a split is drawn at random."""
+    if config.data.protocol != "temporal" or config.data.split in ("time", "published", "custom"):
+        return None
+    return (
+        "note: protocol = temporal is for splits by time; parts of a split of the family "
+        f"{config.data.split} are drawn at random."
     )
 
 

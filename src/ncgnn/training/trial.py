@@ -85,8 +85,9 @@ def try_batches(config: RunConfig, graph: Graph) -> BatchTrial:
         raise InputError(f"{trainer.model.title} is not trained in batches; leave batch_size out.")
     group, group_seconds = _try_groups(trainer)
     seen = group[: trainer.seen.num_nodes]
-    block_bytes, kept_bytes, step_seconds = _try_steps(trainer, batches, seen)
-    widths, part_bytes, pass_seconds = _try_rows(trainer, group)
+    with torch.random.fork_rng(devices=[]):
+        block_bytes, kept_bytes, step_seconds = _try_steps(trainer, batches, seen)
+        widths, part_bytes, pass_seconds = _try_rows(trainer, group)
     passes = 1.0
     if trainer.seen is not trainer.inputs:  # what training sees is answered for on its own
         passes += trainer.seen.num_nodes / trainer.inputs.num_nodes
@@ -222,11 +223,14 @@ def time_epoch(config: RunConfig, graph: Graph, work: float) -> float:
         nodes = graph.num_nodes
         graph, split = miniature(graph, split, max(2, round(work / _WHOLE_WORK)))
         factor = nodes / graph.num_nodes
-    trainer = new_trainer(config.replaced("training", memory_check=False), graph, split)
+    # As many epochs as are timed, however few the run has.
+    told = config.replaced("training", memory_check=False, epochs=_MOST + 1, patience=_MOST + 1)
+    trainer = new_trainer(told, graph, split)
     stamps: list[float] = []
-    while not _is_enough(stamps) and not trainer.finished:
-        trainer.epoch()
-        stamps.append(_clock())
+    with torch.random.fork_rng(devices=[]):
+        while not _is_enough(stamps) and not trainer.finished:
+            trainer.epoch()
+            stamps.append(_clock())
     return factor * (stamps[-1] - stamps[0]) / max(1, len(stamps) - 1)
 
 
