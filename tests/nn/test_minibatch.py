@@ -195,6 +195,6 @@ def test_rows_between_layers_may_be_in_a_file(whole, monkeypatch):
     model = made(whole, "ncgcn", {}).eval()
     maker, group = BlockMaker(whole, model), groups_of(model, whole)
     wanted = infer(maker, group)
-    monkeypatch.setattr(minibatch, "_LARGEST_SHARE", 0.0)
+    monkeypatch.setattr(minibatch, "LARGEST_SHARE", 0.0)
     monkeypatch.setattr(minibatch, "_EDGES_AT_ONCE", 64)  # several parts
     assert torch.allclose(infer(maker, group), wanted, rtol=1e-12)

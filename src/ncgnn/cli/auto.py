@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ncgnn.cli.progress import RunProgress
     from ncgnn.graph import Graph
-    from ncgnn.training import AutoConfig, ConfigFile, RunConfig, RunFolder, RunResult
+    from ncgnn.training import AutoConfig, ConfigFile, Cost, RunConfig, RunFolder, RunResult
 
 #: The model that is a choice among others.
 AUTO = "auto"
@@ -88,13 +88,20 @@ def list_configs(
 def show_costs(configs: Sequence[RunConfig], graph: Graph, json: bool) -> None:
     """Print what runs will take; seeds that differ in nothing else take the same."""
     alike = {config.replaced("training", seed=0).sha256: config for config in configs}
-    costs = {
-        config.model.name: ncgnn.training.estimate_run(config, graph) for config in alike.values()
-    }
+    costs: dict[str, Cost | None] = {}
+    chosen: dict[str, Cost | None] = {}
+    for config in alike.values():
+        name = config.model.name
+        costs[name] = ncgnn.training.estimate_run(config, graph)
+        batches, choice = ncgnn.training.choose_batches(config, graph)
+        if choice is not None:
+            chosen[name] = ncgnn.training.estimate_run(batches, graph)
     if json:
         facts = {name: None if cost is None else cost.facts() for name, cost in costs.items()}
-        print_json({"graph": graph.name, "estimates": facts})
+        instead = {name: cost.facts() for name, cost in chosen.items() if cost is not None}
+        print_json({"graph": graph.name, "estimates": facts, "in_batches": instead})
         return
+    costs |= {f"{name} in batches, which are chosen": cost for name, cost in chosen.items()}
     print_tables(ncgnn.report.cost_table(graph, costs))
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ncgnn.cli.progress import RunProgress
     from ncgnn.experiments import TuneResult
     from ncgnn.graph import Graph
-    from ncgnn.training import AutoConfig, Ranks, RunConfig, RunResult, Start
+    from ncgnn.training import AutoConfig, Choice, Ranks, RunConfig, RunResult, Start
 
 
 @command
@@ -222,11 +222,13 @@ def _train_all(
         models = [c.model.name for c in named if c.model.options.get("direction") in _DEFAULT]
         if (remark := about_edges(graph, models)) is not None:
             progress.note(remark)
+        if named and (remark := about_protocol(named[0])) is not None:
+            progress.note(remark)
         for wanted in configs:
             if isinstance(wanted, ncgnn.training.AutoConfig):
                 results.append(search_model(wanted, graph, runs, data_dir, progress, stop))
                 continue
-            config, start, changes = ranks.first(
+            config, start, choice, changes = ranks.first(
                 lambda one=wanted: _prepare(one, graph, runs, data_dir, progress)
             )
             folder = runs / config.name
@@ -245,6 +247,7 @@ def _train_all(
                         before_done=lambda run, said=changes: write_beside(run, said),
                         stop=stop,
                         start=start,
+                        choice=choice,
                     )
                 except KeyboardInterrupt:
                     note(f"interrupted; the same command continues {folder}")
@@ -258,20 +261,35 @@ def _train_all(
 
 def _prepare(
     wanted: RunConfig, graph: Graph, runs: Path, data_dir: Path | None, progress: RunProgress
-) -> tuple[RunConfig, Start | None, Any]:
-    """What a run starts from, and what has changed since the last one; both are told of."""
-    config, start = ncgnn.training.find_start(wanted, graph, runs, data_dir)
+) -> tuple[RunConfig, Start | None, Choice | None, Any]:
+    """What a run starts from, why it is in batches, and what has changed; all are told of."""
+    config, start, choice = _begin(wanted, graph, runs, data_dir)
     is_new = not (runs / config.name / ncgnn.training.DONE).is_file()
     if is_new and start is not None:
         progress.note(start.sentence())
     elif is_new and wanted.training.start_from is not None:
         progress.note("there is no latest run yet: training begins with random weights")
+    if is_new and choice is not None:
+        progress.note(choice.sentence())
     tell, changes = changes_since(graph, config, runs, data_dir)
     for sentence in tell:
         progress.note(sentence)
     if is_new and (remark := about_cost(config, graph)) is not None:
         progress.note(remark)
-    return config, start, changes
+    return config, start, choice, changes
+
+
+def _begin(
+    wanted: RunConfig, graph: Graph, runs: Path, data_dir: Path | None
+) -> tuple[RunConfig, Start | None, Choice | None]:
+    """The configuration of a run with what it starts from, and why it is in batches."""
+    find, choose = ncgnn.training.find_start, ncgnn.training.choose_batches
+    config, start = find(wanted, graph, runs, data_dir)
+    config, choice = choose(config, graph, runs)
+    if choice is not None and start is not None:  # it may be the latest run itself
+        batches = wanted.replaced("training", batch_size=config.training.batch_size)
+        config, start = find(batches, graph, runs, data_dir)
+    return config, start, choice
 
 
 def _refit_all(results: list[RunResult], data_dir: Path | None) -> set[Path]:
@@ -349,6 +367,16 @@ def about_edges(graph: Graph, models: Iterable[str]) -> str | None:
         f"note: {graph.name} is directed: with {', '.join(listening)} a node sees only the sources "
         "of its incoming edges. If edges mean both directions, set direction=both, or "
         "direction=separate for weights of its own for each; or store both directions."
+    )
+
+
+def about_protocol(config: RunConfig) -> str | None:
+    """Say that no node is later than another where a split is drawn at random."""
+    if config.data.protocol != "temporal" or config.data.split in ("time", "published", "custom"):
+        return None
+    return (
+        "note: protocol = temporal is for splits by time; parts of a split of the family "
+        f"{config.data.split} are drawn at random."
     )
 
 

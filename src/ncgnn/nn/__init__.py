@@ -23,7 +23,17 @@ from ncgnn.nn.inputs import (
     check_features,
 )
 from ncgnn.nn.masking import MaskedInputs, masked_row
-from ncgnn.nn.minibatch import BlockMaker, Drawing, check_layered, infer, is_layered
+from ncgnn.nn.minibatch import (
+    LARGEST_SHARE,
+    BlockMaker,
+    Drawing,
+    check_layered,
+    compute_rows,
+    infer,
+    is_layered,
+    layers_error,
+    row_parts,
+)
 from ncgnn.nn.mixture import Gate, Mixture
 from ncgnn.nn.registry import (
     model_class,
@@ -39,6 +49,7 @@ from ncgnn.nn.separated.model import NCGCN, NCSAGE, BackboneName, SeparatedGNN, 
 __all__ = [
     "GCN",
     "GIB",
+    "LARGEST_SHARE",
     "MLP",
     "MOST_ENTRIES",
     "NCGCN",
@@ -71,11 +82,13 @@ __all__ = [
     "check_features",
     "check_layered",
     "compute_block",
+    "compute_rows",
     "counting_phases",
     "describe_error",
     "describe_unknown_option",
     "infer",
     "is_layered",
+    "layers_error",
     "masked_row",
     "model_class",
     "model_name",
@@ -87,5 +100,6 @@ __all__ = [
     "register_guidance",
     "register_model",
     "relu_dropout",
+    "row_parts",
     "subgraph",
 ]

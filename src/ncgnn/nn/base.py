@@ -262,11 +262,16 @@ class Model(nn.Module):
             InputError: The model belongs to the nodes of its graph.
         """
         if self.tied_to:
-            instead = f"{self.untied_by}, or train" if self.untied_by else "train"
-            raise InputError(
-                f"{self.title} has weights for {self.tied_to} of its graph and cannot answer for "
-                f"new nodes; {instead} another model, such as tuned-sage."
-            )
+            raise self.tied_error(self.tied_to)
+
+    @classmethod
+    def tied_error(cls, tied_to: str) -> InputError:
+        """What is said of a model with weights for ``tied_to`` of its graph."""
+        instead = f"{cls.untied_by}, or train" if cls.untied_by else "train"
+        return InputError(
+            f"{cls.title} has weights for {tied_to} of its graph and cannot answer for new nodes; "
+            f"{instead} another model, such as tuned-sage."
+        )
 
     def forward(
         self,

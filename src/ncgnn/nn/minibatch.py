@@ -25,7 +25,7 @@ from ncgnn.nn.inputs import GraphInputs, select_rows
 from ncgnn.sparse import NeighborSampler
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from numpy.typing import NDArray
 
@@ -39,8 +39,8 @@ Drawing: TypeAlias = Literal["uniform", "labor"]
 # In inference a block of rows has about so many edges: its rows stay in the cache, and there are
 # few enough blocks.
 _EDGES_AT_ONCE = 1 << 15
-# Rows between layers that take a larger share of the available memory are kept in a file.
-_LARGEST_SHARE = 0.5
+#: Rows between layers that take a larger share of the available memory are kept in a file.
+LARGEST_SHARE = 0.5
 
 
 def is_layered(model: Model) -> bool:
@@ -55,10 +55,15 @@ def check_layered(model: Model) -> None:
         InputError: It cannot.
     """
     if not is_layered(model):
-        raise InputError(
-            f"{model.title} needs the whole graph at a time; leave batch_size out, or choose a "
-            "model with layers, such as gcn, sage, gat, mlp, tuned-sage, ncgcn or ncsage."
-        )
+        raise layers_error(model.title)
+
+
+def layers_error(title: str) -> InputError:
+    """What is said of a model that cannot be computed for a part of the nodes at a time."""
+    return InputError(
+        f"{title} needs the whole graph at a time; leave batch_size out, or choose a model with "
+        "layers, such as gcn, sage, gat, mlp, tuned-sage, ncgcn or ncsage."
+    )
 
 
 class BlockMaker:
@@ -273,8 +278,7 @@ def infer(
     """
     model, inputs = maker.model.eval(), maker.inputs
     maker.use_groups(group)
-    hops = model.layer_hops + model.extra_hops
-    blocks = _row_blocks(maker)
+    blocks = row_parts(maker)
     if helpers is not None and (helpers.count == 1 or len(blocks) < helpers.count):
         helpers = None
     own, ends = (blocks, []) if helpers is None else _own_blocks(blocks, helpers)
@@ -284,11 +288,9 @@ def infer(
             after = h
             for begin, end in own:
                 nodes = np.arange(begin, end)
-                # Later layers read features, if any, of the rows alone that they compute.
-                sample = maker.sample(nodes, [None] * hops)
-                block = maker.make(nodes, sample, rows_only=number > 0)
-                known = h.index_select(0, block.nodes) if number else None
-                rows = model.compute_layer(number, block, known, maker.group_of(block), None)
+                rows = compute_rows(
+                    maker, number, nodes, lambda place, h=h: h.index_select(0, place)
+                )
                 if begin == own[0][0]:
                     shape = inputs.num_nodes, rows.shape[1]
                     is_last = number == depth - 1
@@ -300,10 +302,33 @@ def infer(
     return h
 
 
-def _row_blocks(maker: BlockMaker) -> list[tuple[int, int]]:
-    """All nodes in parts with about as many edges each."""
+def compute_rows(
+    maker: BlockMaker,
+    number: int,
+    nodes: NDArray[np.int64],
+    before: Callable[[torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """The rows of a layer for some nodes, without dropout, from all their edges.
+
+    Args:
+        maker: Makes the blocks of a graph for a model.
+        number: Of the layer, from 0.
+        nodes: The nodes.
+        before: Gives what the layer before has made of some nodes; not called for the first one.
+    """
+    model = maker.model
+    sample = maker.sample(nodes, [None] * (model.layer_hops + model.extra_hops))
+    # Later layers read features, if any, of the rows alone that they compute.
+    block = maker.make(nodes, sample, rows_only=number > 0)
+    known = before(block.nodes) if number else None
+    return model.compute_layer(number, block, known, maker.group_of(block), None)
+
+
+def row_parts(maker: BlockMaker) -> list[tuple[int, int]]:
+    """The first node, and the one after the last, of parts with about as many edges each."""
     pointers = [relation.indptr for relation in maker.relations]
-    return row_bounds(sum(pointers, start=np.zeros(maker.inputs.num_nodes + 1, dtype=np.int64)))
+    work = sum(pointers, start=np.zeros(maker.inputs.num_nodes + 1, dtype=np.int64))
+    return row_bounds(work)
 
 
 def _own_blocks(
@@ -335,7 +360,7 @@ def _buffers() -> Generator[Any]:
             nonlocal made
             made += 1
             size = shape[0] * shape[1] * like.element_size()
-            if like.device.type != "cpu" or size < _LARGEST_SHARE * available_gib() * 2**30:
+            if like.device.type != "cpu" or size < LARGEST_SHARE * available_gib() * 2**30:
                 return like.new_empty(shape)
             kind = np.dtype(str(like.dtype).removeprefix("torch."))
             return torch.from_numpy(np.memmap(f"{folder}/{made}.rows", kind, "w+", shape=shape))

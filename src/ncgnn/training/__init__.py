@@ -13,6 +13,7 @@ from ncgnn.training.candidates import (
     list_candidates,
     make_auto,
 )
+from ncgnn.training.choice import Choice, choose_batches
 from ncgnn.training.config import (
     ConfigFile,
     DataConfig,
@@ -38,14 +39,8 @@ from ncgnn.training.config import (
     tables_preset,
     to_toml,
 )
-from ncgnn.training.estimate import (
-    LONG_SECONDS,
-    Cost,
-    estimate,
-    estimate_run,
-    may_be_long,
-    time_text,
-)
+from ncgnn.training.cost import LONG_SECONDS, Cost, time_text
+from ncgnn.training.estimate import estimate, estimate_run, may_be_long
 from ncgnn.training.evaluation import (
     DETAILS,
     FEWEST_NODES,
@@ -146,6 +141,7 @@ __all__ = [
     "AutoWatcher",
     "Calibration",
     "Candidate",
+    "Choice",
     "ConfigFile",
     "Cost",
     "DamagedFileError",
@@ -187,6 +183,7 @@ __all__ = [
     "check_options",
     "check_same_config",
     "check_same_graph",
+    "choose_batches",
     "code_versions",
     "compare_trained",
     "config_sha256",

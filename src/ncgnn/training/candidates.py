@@ -16,11 +16,13 @@ from ncgnn.options import Options
 from ncgnn.training.config import (
     ConfigFile,
     RunConfig,
+    TrainingConfig,
     find_option,
     make_config,
     resolve_config,
     tables_preset,
 )
+from ncgnn.training.requirements import check_batch_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -177,6 +179,7 @@ def make_auto(
         settings=told, tables=tables,
     )  # fmt: skip
     training = {k: v for k, v in sections["training"].items() if k not in shared}
+    _check_training(training)
     _check_options(model, options.candidates or [*FITTED, *STEPWISE])
     return AutoConfig(base, options, model, training)
 
@@ -190,6 +193,20 @@ def _check_options(options: Iterable[str], models: Iterable[str]) -> None:
     for option in options:
         if option not in known:
             raise InputError(f"auto: {describe_unknown_option(option, list(dict.fromkeys(known)))}")
+
+
+def _check_training(told: Mapping[str, Any]) -> None:
+    """Refuse options of training that no candidate could be trained with."""
+    try:
+        training = TrainingConfig(**told)
+    except ValidationError as error:
+        raise InputError(f"auto: training.{describe_error(error, TrainingConfig)}") from None
+    check_batch_options(training)
+    if len(training.fanout or ()) > 1:
+        raise InputError(
+            "fanout must be one number with auto, whose models have different numbers of layers; "
+            f"got {len(training.fanout or ())}."
+        )
 
 
 @dataclass(frozen=True)

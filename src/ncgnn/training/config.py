@@ -44,6 +44,7 @@ from ncgnn.nn import (
 )
 from ncgnn.options import AddedLater, Options, later_defaults
 from ncgnn.training.evaluation import Metric
+from ncgnn.training.requirements import check_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -171,8 +172,8 @@ class TrainingConfig(Options):
     """The run whose weights are the first ones: ``latest``, a run's name or path, or the hash of
     its weights (``sha256:…``), which is what a run keeps; see :mod:`ncgnn.training.start`."""
     memory_check: Annotated[bool, AddedLater] = True
-    """Whether a run that is expected not to fit into memory is refused before it begins; see
-    :mod:`ncgnn.training.estimate`."""
+    """Whether a run that is expected not to fit into memory is trained in batches, or refused; see
+    :mod:`ncgnn.training.choice`."""
 
 
 class ModelConfig(BaseModel):
@@ -324,7 +325,9 @@ def make_config(
         data["fingerprint"] = folder_sha256(read_manifest(data["dataset"]))
     if tables is not None:
         shipped = _merge(shipped, tables_preset(name, directed=tables == "directed"))
-    return resolve_config(_merge(shipped, tree), where)
+    found = resolve_config(_merge(shipped, tree), where)
+    check_requirements(found)
+    return found
 
 
 def resolve_config(tree: Tree, where: str = "configuration") -> RunConfig:

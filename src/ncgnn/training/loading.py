@@ -12,7 +12,7 @@ import torch
 from ncgnn.data import Split, load
 from ncgnn.errors import InputError, UnknownNameError
 from ncgnn.nn import GraphInputs, Grouping, Model, model_name
-from ncgnn.training.estimate import check_memory
+from ncgnn.training.cost import check_memory
 from ncgnn.training.folder import (
     DATASET,
     ENVIRONMENT,

@@ -62,11 +62,6 @@ class InductiveTrainer(Trainer):
     ) -> None:
         super().__init__(model, inputs, split, config)
         model.check_inductive()
-        if protocol == "temporal" and config.class_shares != "train":
-            raise InputError(
-                "class_shares must be 'train' with protocol = 'temporal', where the shares of "
-                "later nodes are not known."
-            )
         self._seen_part = _Part(self.inputs, split.train, split)
         self.seen, self.seen_train = self._seen_part.inputs, self._seen_part.find(split.train)
         self.state.seen_grouping = Grouping.start(self.seen.num_nodes, inputs.device)

@@ -30,6 +30,7 @@ from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, sentence
 from ncgnn.graph import as_graph
 from ncgnn.nn import model_class
 from ncgnn.training.candidates import AUTO, make_auto
+from ncgnn.training.choice import choose_batches
 from ncgnn.training.config import RunConfig, find_option, make_config
 from ncgnn.training.folder import (
     CHECKPOINT,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 
     from ncgnn.graph import Graph, GraphLike
     from ncgnn.nn import Model
+    from ncgnn.training.choice import Choice
     from ncgnn.training.job import Parts
     from ncgnn.training.start import Start
     from ncgnn.training.trained import TrainedModel
@@ -151,6 +153,9 @@ def fit(
         tables=tables,
     )
     start, ranks = None, Ranks.here()
+    config, choice = ranks.first(lambda: choose_batches(config, graph))
+    if choice is not None:
+        warnings.warn(f"{choice.sentence()}.", NcgnnWarning, stacklevel=2)
     if start_from is not None:
         if isinstance(split, Split):
             raise InputError("split must be a family's name with start_from; got a split.")
@@ -205,6 +210,7 @@ def train_run(
     before_done: Callable[[RunFolder], object] | None = None,
     stop: Callable[[], bool] | None = None,
     start: Start | None = None,
+    choice: Choice | None = None,
     copies: bool = True,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> RunResult:
@@ -223,6 +229,7 @@ def train_run(
         stop: Asked after every epoch; if it says yes, the state is saved and
             ``KeyboardInterrupt`` raised. In a process group all stop where one is asked to.
         start: What :func:`find_start` gives; by default it is looked for in ``runs``.
+        choice: Why it is in batches, where nobody has asked for them; see :func:`choose_batches`.
         copies: Whether a dataset folder may be copied into the run where it cannot be linked.
         checkpoint_seconds: Time between checkpoints.
     """
@@ -240,7 +247,7 @@ def train_run(
         config, start = ranks.first(lambda: find_start(asked, read, runs, data_dir))
     folder, parts = RunFolder(runs / config.name), (config, graph, split, start)
     with ExitStack() as kept:
-        if (finished := ranks.first(lambda: _open(folder, parts, kept))) is not None:
+        if (finished := ranks.first(lambda: _open(folder, parts, choice, kept))) is not None:
             return finished
         if not ranks.leads:
             follow_training(ranks, parts, on_epoch, stop)
@@ -264,12 +271,16 @@ def train_run(
         return ranks.first(finish)
 
 
-def _open(folder: RunFolder, parts: Parts, kept: ExitStack) -> RunResult | None:
+def _open(
+    folder: RunFolder, parts: Parts, choice: Choice | None, kept: ExitStack
+) -> RunResult | None:
     """Lock a run's folder until what is kept is let go; the result of a run that is finished."""
     config, graph, split, start = parts
     _set_aside_earlier(folder, config)
     kept.enter_context(folder.lock())
     check_same_config(folder, config)
+    if choice is not None:
+        choice.write(folder)
     return _finished(folder, config, graph, start, split) if folder.is_done() else None
 
 

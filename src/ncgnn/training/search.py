@@ -23,6 +23,7 @@ from ncgnn.errors import InputError, NcgnnError, sentence
 from ncgnn.nn import model_class
 from ncgnn.training.attempt import CANDIDATES, NO_TIME, Attempt, AutoWatcher, Row, about
 from ncgnn.training.candidates import AutoConfig, Candidate, list_candidates
+from ncgnn.training.choice import choose_batches
 from ncgnn.training.combination import (
     MOST_GATED,
     answer_unseen,
@@ -111,7 +112,7 @@ class Search:
         self.controls = controls
         self.metric: Metric = wanted.base.training.metric
         self.budget = wanted.options.seconds
-        self.candidates = list_candidates(wanted, graph)
+        self.candidates = [self._in_batches(one) for one in list_candidates(wanted, graph)]
         self.rows: dict[str, Row] = {}
         self.curves: dict[str, list[float]] = {}
         self.combined: list[Row] = []
@@ -121,6 +122,14 @@ class Search:
         self.clock = clock
         self._before, self._began = 0.0, clock()
         self._read()
+
+    def _in_batches(self, candidate: Candidate) -> Candidate:
+        """A candidate as it is trained: in batches, where it would not fit into memory."""
+        place = self.folder / CANDIDATES
+        config, choice = choose_batches(candidate.config, self.graph, place)
+        if choice is None:
+            return candidate
+        return Candidate(f"{candidate.title}, in batches", config)
 
     @property
     def spent(self) -> float:
@@ -274,7 +283,7 @@ class Search:
         """The best candidate, or a combination that is better by validation."""
         rows = sorted(rows, key=_rank)
         self._inputs = new_inputs(self.wanted.base, self.graph)
-        self._inputs.in_blocks = self.wanted.training.get("batch_size") is not None
+        self._inputs.in_blocks = any(one.config.training.batch_size for one in self.candidates)
         best = self._load(rows[0])
         others = [row for row in rows[1:] if row.model != "majority"]
         if not self.wanted.options.combine or not others or rows[0].model == "majority":
