@@ -347,6 +347,8 @@ def tune(
     device: opt.Device = None,
     data_dir: opt.DataDir = None,
     runs: opt.Runs = Path("runs"),
+    engine: opt.Engine = "local",
+    address: opt.Address = None,
     workers: opt.Workers = None,
     threads: opt.Threads = 1,
     storage: Annotated[
@@ -381,6 +383,8 @@ def tune(
         ),
         data_dir=data_dir,
         runs=runs,
+        engine=engine,
+        address=address,
         workers=workers,
         threads=threads,
         storage=storage,
