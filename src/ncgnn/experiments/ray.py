@@ -27,7 +27,7 @@ from ncgnn.errors import InputError, NcgnnError, sentence
 from ncgnn.experiments.workers import IMPORT_REMEDY, LAST_SECONDS, Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from ncgnn.experiments.workers import Work
 
@@ -97,8 +97,8 @@ class RayPool:
     def __enter__(self) -> Self:
         self._ray: Any = self._open.enter_context(connect(self._address, self._cores))
         self._errors: Any = self._ray.exceptions
-        self._nodes = _living_nodes(self._ray)
-        self._mailbox = _open_mailbox(self._ray)
+        self._nodes = living_nodes(self._ray)
+        self._mailbox = open_mailbox(self._ray)
         self._serve = self._ray.remote(max_retries=0)(_serve)
         return self
 
@@ -116,13 +116,7 @@ class RayPool:
 
     def room(self, task: Any) -> int:
         """How many such tasks the cluster has room for at a time."""
-        asked = self._request(self._needs(task))
-        wanted = {"CPU": asked["num_cpus"], "GPU": asked["num_gpus"], "memory": asked["memory"]}
-        per_node = [
-            min(int(node.get(kind, 0) // much) for kind, much in wanted.items() if much)
-            for node in self._nodes
-        ]
-        return sum(per_node)
+        return _room(self._needs(task), self._nodes)
 
     def add(self, task: Any, *, delay: float = 0.0, first: bool = False) -> None:
         """Queue a task; it begins after ``delay`` seconds or later, when Ray has room for it."""
@@ -144,7 +138,7 @@ class RayPool:
                     return
                 yield from self._look()
         except (_LostError, self._errors.RayError) as error:
-            self.stopping, self.lost = True, _first_line(error)
+            self.stopping, self.lost = True, first_line(error)
             with suppress(self._errors.RayError):
                 self._mailbox.stop.remote()  # whoever still hears it ends
         self._waiting.clear()
@@ -165,29 +159,10 @@ class RayPool:
         number, data = next(self._numbers), os.environ.get(DATA_VARIABLE)
         # Ray itself would report otherwise, and not at all for some, what cannot be read there.
         packed, needs = self._ray.cloudpickle.dumps((self._work, task)), self._needs(task)
-        asked = {key: value for key, value in self._request(needs).items() if value}
+        asked = {key: value for key, value in _request(needs, self._nodes).items() if value}
         serve = self._serve.options(name=needs.name, **asked)
         reference = serve.remote(self._mailbox, number, packed, data)
         self._sent[reference] = _Sent(number, task)
-
-    def _request(self, needs: Needs) -> dict[str, Any]:
-        """What a task asks Ray for; more than any machine has it would wait for, for ever."""
-        most = max((node.get("CPU", 0) for node in self._nodes), default=0)
-        if most < needs.threads:
-            raise InputError(
-                f"--threads must be at most {most:.0f}, the cores of the largest node; got "
-                f"{needs.threads}."
-            )
-        large = [node for node in self._nodes if node.get("CPU", 0) >= needs.threads]
-        fitting = [node for node in large if node.get("GPU", 0) >= needs.gpus]
-        if not fitting:
-            raise InputError(
-                f"no node of the Ray cluster with {needs.threads} cores has a GPU; set --device "
-                "cpu, or name another cluster with --address."
-            )
-        # A run that needs more than that is for itself to refuse.
-        memory = min(needs.memory, int(max(node.get("memory", 0) for node in fitting)))
-        return {"num_cpus": needs.threads, "num_gpus": needs.gpus, "memory": memory}
 
     def _look(self) -> Iterator[Event]:
         """What tasks have reported since the last look, and the ends of some."""
@@ -216,7 +191,7 @@ class RayPool:
         except (errors.NodeDiedError, errors.ObjectLostError) as error:
             event = None
             if self.stopping:
-                event = Event("died", task, _first_line(error))
+                event = Event("died", task, first_line(error))
             else:
                 self._send_elsewhere(task)
         except errors.WorkerCrashedError:
@@ -224,12 +199,12 @@ class RayPool:
         except errors.OutOfMemoryError:
             event = Event("died", task, "because its node ran out of memory")
         except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:
-            event = Event("error", task, f"Ray could not work on it: {_first_line(error)}")
+            event = Event("error", task, f"Ray could not work on it: {first_line(error)}")
         del self._sent[reference]
         return event
 
     def _send_elsewhere(self, task: Any) -> None:
-        self._nodes = _living_nodes(self._ray)
+        self._nodes = living_nodes(self._ray)
         try:
             self._send(task)
         except InputError as error:
@@ -246,12 +221,46 @@ class RayPool:
                 self._ray.cancel(reference)
 
 
-def _living_nodes(ray: Any) -> list[dict[str, float]]:
+def living_nodes(ray: Any) -> list[dict[str, float]]:
     """The resources of every machine of a cluster."""
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
-def _open_mailbox(ray: Any) -> Any:
+def room_for(ray: Any, needs: Needs) -> int:
+    """How many tasks with such needs a cluster has room for at a time."""
+    return _room(needs, living_nodes(ray))
+
+
+def _room(needs: Needs, nodes: Sequence[Mapping[str, float]]) -> int:
+    asked = _request(needs, nodes)
+    wanted = {"CPU": asked["num_cpus"], "GPU": asked["num_gpus"], "memory": asked["memory"]}
+    return sum(
+        min(int(node.get(kind, 0) // much) for kind, much in wanted.items() if much)
+        for node in nodes
+    )
+
+
+def _request(needs: Needs, nodes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """What a task asks Ray for; more than any machine has it would wait for, for ever."""
+    most = max((node.get("CPU", 0) for node in nodes), default=0)
+    if most < needs.threads:
+        raise InputError(
+            f"--threads must be at most {most:.0f}, the cores of the largest node; got "
+            f"{needs.threads}."
+        )
+    large = [node for node in nodes if node.get("CPU", 0) >= needs.threads]
+    fitting = [node for node in large if node.get("GPU", 0) >= needs.gpus]
+    if not fitting:
+        raise InputError(
+            f"no node of the Ray cluster with {needs.threads} cores has a GPU; set --device cpu, "
+            "or name another cluster with --address."
+        )
+    # A run that needs more than that is for itself to refuse.
+    memory = min(needs.memory, int(max(node.get("memory", 0) for node in fitting)))
+    return {"num_cpus": needs.threads, "num_gpus": needs.gpus, "memory": memory}
+
+
+def open_mailbox(ray: Any) -> Any:
     """Start the actor that takes reports of tasks and tells them to stop."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -290,11 +299,46 @@ def _open_mailbox(ray: Any) -> Any:
     return ray.remote(Mailbox).options(**options).remote()
 
 
-def _serve(mailbox: Any, number: int, packed: bytes, data: str | None) -> tuple[str, Any]:
-    """In a process of the cluster: work on a task until its end, or until it is asked to stop.
+class Line:
+    """The line of a task, in its process, to the driver.
 
     Calls are waited for as futures, as ``ray.get`` would let Ray give the cores to another task.
+
+    Attributes:
+        stopped: Set with the order to stop, and when the driver is gone.
     """
+
+    def __init__(self, mailbox: Any, number: int) -> None:
+        from ray.exceptions import RayError
+
+        self._mailbox, self._number = mailbox, number
+        self._lost = RayError
+        self._last: Any = None
+        self.stopped = threading.Event()
+
+        def hear(_: object) -> None:
+            self.stopped.set()
+
+        mailbox.stopped.remote().future().add_done_callback(hear)
+
+    def send(self, value: Any) -> None:
+        """Tell the driver something, without waiting until it is there."""
+        self._last = self._mailbox.put.remote(self._number, value)
+
+    def flush(self) -> None:
+        """Wait until all that was sent is there."""
+        if self._last is not None:
+            with suppress(self._lost):
+                self._last.future().result()
+
+    def report(self, value: Any) -> None:
+        """Tell the driver something."""
+        self.send(value)
+        self.flush()
+
+
+def _serve(mailbox: Any, number: int, packed: bytes, data: str | None) -> tuple[str, Any]:
+    """In a process of the cluster: work on a task until its end, or until it is asked to stop."""
     import ray
 
     cluster: Any = ray
@@ -303,23 +347,13 @@ def _serve(mailbox: Any, number: int, packed: bytes, data: str | None) -> tuple[
     if data is not None:
         os.environ[DATA_VARIABLE] = data
     keep_freed_memory()
-    stopped = threading.Event()  # set with an order, and when the driver is gone
-
-    def hear(_: object) -> None:
-        stopped.set()
-
-    mailbox.stopped.remote().future().add_done_callback(hear)
-
-    def report(value: Any) -> None:
-        with suppress(cluster.exceptions.RayError):
-            mailbox.put.remote(number, value).future().result()
-
+    line = Line(mailbox, number)
     try:
         work, task = cluster.cloudpickle.loads(packed)
     except (AttributeError, ImportError) as error:
         return "error", f"a worker process cannot read its task ({error}); {IMPORT_REMEDY}"
     try:
-        return "result", work(task, report, stopped.is_set)
+        return "result", work(task, line.report, line.stopped.is_set)
     except Exception as error:
         return "error", sentence(error)
 
@@ -365,10 +399,10 @@ def _begin(ray: Any, address: str | None, cores: int) -> None:
             ray.init(**options)
     except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
         if address is None:
-            raise NcgnnError(f"Ray could not be started: {_first_line(error)}") from None
+            raise NcgnnError(f"Ray could not be started: {first_line(error)}") from None
         if place := re.search(r"at (\S+:\d+)", str(error)):  # where Ray has found auto
             _check_token(address, place[1])
-        reason = _versions(str(error)) or _first_line(error)
+        reason = _versions(str(error)) or first_line(error)
         raise InputError(f"cannot use the Ray cluster '{address}': {reason}") from None
 
 
@@ -428,5 +462,6 @@ def _versions(message: str) -> str:
     )
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """What an error says first; more of Ray's is for its developers."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
