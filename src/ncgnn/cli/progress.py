@@ -229,16 +229,20 @@ def _scores(run: RunResult) -> str:
 
 
 @contextmanager
-def stop_requests() -> Generator[Callable[[], bool]]:
-    """Yield whether Ctrl-C was pressed, which is asked after every epoch; twice stops at once."""
+def stop_requests(*, together: bool = False) -> Generator[Callable[[], bool]]:
+    """Yield whether Ctrl-C was pressed, which is asked after every epoch; twice stops at once.
+
+    Processes that work ``together`` may be sent a signal more than once; none stops before all do.
+    """
     asked = False
 
     def ask(number: int, frame: FrameType | None) -> None:
         nonlocal asked
-        if asked:
+        if asked and not together:
             raise KeyboardInterrupt
         asked = True
-        note("stopping after this epoch; once more stops at once")
+        if not together:
+            note("stopping after this epoch; once more stops at once")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

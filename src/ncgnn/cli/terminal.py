@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import typer
 
 import ncgnn
+from ncgnn._launch import launched_as
 from ncgnn.cli import options as opt
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, lacks_memory
 
@@ -42,9 +43,17 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        rank, count = launched_as()
         Verbosity.verbose = bool(kwargs.pop("verbose", False))
-        Verbosity.quiet = bool(kwargs.pop("quiet", False))
+        Verbosity.quiet = bool(kwargs.pop("quiet", False)) or rank > 0
+        if count > 1:
+            # Torch's own remarks would come from every process, before it says what matters.
+            os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         try:
+            if count > 1 and function.__name__ not in _SEVERAL:
+                raise InputError(
+                    f"'ncgnn {function.__name__}' runs in one process; start it without torchrun."
+                )
             with _warnings_as_lines():
                 return function(*args, **kwargs)
         except (typer.Exit, typer.Abort):
@@ -53,7 +62,8 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
-            print("interrupted; finished files are complete.", file=sys.stderr)
+            if not rank:
+                print("interrupted; finished files are complete.", file=sys.stderr)
             raise typer.Exit(130) from None
         except Exception as error:
             message = _one_line(error)
@@ -61,7 +71,8 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
                 raise
             if Verbosity.verbose:
                 traceback.print_exc()
-            print(f"error: {message}", file=sys.stderr)
+            if count == 1 or not _is_told(error, rank):
+                print(f"error: {message}", file=sys.stderr)
             raise typer.Exit(2) from None
 
     signature = inspect.signature(function, eval_str=True)
@@ -77,6 +88,17 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
     paragraphs = (function.__doc__ or "").split("\n\n")
     told.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     return guarded
+
+
+# Commands that several processes may run together.
+_SEVERAL = ("train",)
+
+
+def _is_told(error: Exception, rank: int) -> bool:
+    """Whether another of several processes tells of an error that ends this one."""
+    if isinstance(error, ncgnn.training.LostRankError):
+        return not ncgnn.training.is_first_to("a process is lost")
+    return rank > 0 and isinstance(error, NcgnnError)
 
 
 def _one_line(error: Exception) -> str | None:

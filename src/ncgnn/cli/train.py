@@ -46,9 +46,10 @@ if TYPE_CHECKING:
 
     from rich.status import Status
 
+    from ncgnn.cli.progress import RunProgress
     from ncgnn.experiments import TuneResult
     from ncgnn.graph import Graph
-    from ncgnn.training import AutoConfig, RunConfig, RunResult
+    from ncgnn.training import AutoConfig, Ranks, RunConfig, RunResult, Start
 
 
 @command
@@ -97,36 +98,46 @@ def train(
     command may be given every night. The run is then called latest; of several models or seeds,
     the one with the best validation score.
     """
-    chosen = read_settings(
-        settings,
-        dataset=graph,
-        name=models,
-        split=split,
-        device=device,
-        seed=seeds,
-        metric=metric,
-        fractions=fractions,
-        start_from=start_from,
-        protocol=protocol,
-        batch_size=batch_size,
-        fanout=fanout,
-    )
-    numbers = read_seeds(seeds) or (None,)
-    path = read_config(config)
-    file = None if path is None else ncgnn.training.read_config_file(path)
-    names = read_list(models, "--models") or (default_model(graph, file, chosen),)
-    chosen |= read_time(time, names)
-    check_events(tensorboard, names)
-    told: dict[str, Any] = {"dataset": graph, "split": split, "device": device}
-    told |= {"config": file, "settings": chosen}
-    configs = [make_any(name, seed=number, **told) for name in names for number in numbers]
-    if dry_run:
-        _print_configs(list_configs(configs, data_dir), json)
-        return
-    if estimate:
-        show_costs(list_configs(configs, data_dir), load_for(configs, data_dir), json)
-        return
-    results = _train_all(configs, runs, data_dir, tensorboard)
+
+    def read() -> tuple[list[RunConfig | AutoConfig], dict[str, Any], int]:
+        """The configurations, what was said of them, and how many there are of each model."""
+        chosen = read_settings(
+            settings,
+            dataset=graph,
+            name=models,
+            split=split,
+            device=device,
+            seed=seeds,
+            metric=metric,
+            fractions=fractions,
+            start_from=start_from,
+            protocol=protocol,
+            batch_size=batch_size,
+            fanout=fanout,
+        )
+        numbers = read_seeds(seeds) or (None,)
+        path = read_config(config)
+        file = None if path is None else ncgnn.training.read_config_file(path)
+        names = read_list(models, "--models") or (default_model(graph, file, chosen),)
+        chosen |= read_time(time, names)
+        check_events(tensorboard, names)
+        told: dict[str, Any] = {"dataset": graph, "split": split, "device": device}
+        told |= {"config": file, "settings": chosen}
+        configs = [make_any(name, seed=number, **told) for name in names for number in numbers]
+        return configs, chosen, len(numbers)
+
+    with ncgnn.training.join_ranks() as ranks:
+        configs, chosen, step = ranks.together(read)
+        if dry_run or estimate:
+            if ranks.leads and dry_run:
+                _print_configs(list_configs(configs, data_dir), json)
+            elif ranks.leads:
+                show_costs(list_configs(configs, data_dir), load_for(configs, data_dir), json)
+            return
+        check_ranks(ranks, configs, refit=refit)
+        results = _train_all(ranks, configs, runs, data_dir, tensorboard)
+        if not ranks.leads:
+            return
     made = {result.folder for result in results if result.fresh}
     if refit:
         made |= _refit_all(results, data_dir)
@@ -138,7 +149,6 @@ def train(
         for one, result in zip(configs, results, strict=True):
             if isinstance(one, ncgnn.training.AutoConfig):
                 show_search(result)
-        step = len(numbers)
         per_model = [results[first : first + step] for first in range(0, len(results), step)]
         print_tables(
             ncgnn.report.summary_table(results)
@@ -177,15 +187,34 @@ def _print_configs(configs: list[RunConfig], json: bool) -> None:
     print("\n".join(texts), end="")
 
 
+def check_ranks(ranks: Ranks, configs: list[RunConfig | AutoConfig], *, refit: bool) -> None:
+    """Refuse what several processes cannot do together."""
+    if ranks.alone:
+        return
+    if any(isinstance(one, ncgnn.training.AutoConfig) for one in configs):
+        raise InputError("auto runs in one process; name --models, or start it without torchrun.")
+    if refit:
+        raise InputError(
+            "--refit runs in one process; when the run is finished, give the same command with "
+            "--refit and without torchrun."
+        )
+
+
 def _train_all(
-    configs: list[RunConfig | AutoConfig], runs: Path, data_dir: Path | None, tensorboard: bool
+    ranks: Ranks,
+    configs: list[RunConfig | AutoConfig],
+    runs: Path,
+    data_dir: Path | None,
+    tensorboard: bool,
 ) -> list[RunResult]:
     from ncgnn.cli.progress import RunProgress, stop_requests
 
     keep_freed_memory()
     results: list[RunResult] = []
-    with RunProgress() as progress, stop_requests() as stop:
-        graph = load_for(configs, data_dir)
+    with RunProgress() as progress, stop_requests(together=not ranks.alone) as stop:
+        graph = ranks.together(lambda: load_for(configs, data_dir))
+        if not ranks.alone:
+            progress.note(f"{ranks.count} processes train together")
         named = [one for one in configs if isinstance(one, ncgnn.training.RunConfig)]
         # A model that was told which edges count needs no advice.
         models = [c.model.name for c in named if c.model.options.get("direction") in _DEFAULT]
@@ -195,22 +224,15 @@ def _train_all(
             if isinstance(wanted, ncgnn.training.AutoConfig):
                 results.append(search_model(wanted, graph, runs, data_dir, progress, stop))
                 continue
-            config, start = ncgnn.training.find_start(wanted, graph, runs, data_dir)
+            config, start, changes = ranks.first(
+                lambda one=wanted: _prepare(one, graph, runs, data_dir, progress)
+            )
             folder = runs / config.name
-            is_new = not (folder / ncgnn.training.DONE).is_file()
-            if is_new and start is not None:
-                progress.note(start.sentence())
-            elif is_new and wanted.training.start_from is not None:
-                progress.note("there is no latest run yet: training begins with random weights")
-            tell, changes = changes_since(graph, config, runs, data_dir)
-            for sentence in tell:
-                progress.note(sentence)
-            if is_new and (remark := about_cost(config, graph)) is not None:
-                progress.note(remark)
-            if stop():
+            if ranks.any(stop()):
                 note("interrupted; the same command continues")
                 raise typer.Exit(130)
-            with progress.run(config, folder if tensorboard else None) as on_epoch:
+            events = folder if tensorboard and ranks.leads else None
+            with progress.run(config, events) as on_epoch:
                 try:
                     result = ncgnn.training.train_run(
                         config,
@@ -230,6 +252,24 @@ def _train_all(
                 progress.note(f"no events are written for a run that is finished: {result.folder}")
             results.append(result)
     return results
+
+
+def _prepare(
+    wanted: RunConfig, graph: Graph, runs: Path, data_dir: Path | None, progress: RunProgress
+) -> tuple[RunConfig, Start | None, Any]:
+    """What a run starts from, and what has changed since the last one; both are told of."""
+    config, start = ncgnn.training.find_start(wanted, graph, runs, data_dir)
+    is_new = not (runs / config.name / ncgnn.training.DONE).is_file()
+    if is_new and start is not None:
+        progress.note(start.sentence())
+    elif is_new and wanted.training.start_from is not None:
+        progress.note("there is no latest run yet: training begins with random weights")
+    tell, changes = changes_since(graph, config, runs, data_dir)
+    for sentence in tell:
+        progress.note(sentence)
+    if is_new and (remark := about_cost(config, graph)) is not None:
+        progress.note(remark)
+    return config, start, changes
 
 
 def _refit_all(results: list[RunResult], data_dir: Path | None) -> set[Path]:

@@ -104,16 +104,19 @@ class BlockEdges:
         crow: Row pointer [rows + 1].
         col: The place of every source in the block [edges].
         weights: The weights of edges, divided by the probability with which each was drawn.
+        starts: Where every row starts in the block that this one is a part of [rows].
     """
 
     crow: torch.Tensor
     col: torch.Tensor
     weights: torch.Tensor
+    starts: torch.Tensor | None = None
 
     def into(self, rows: int) -> BlockEdges:
         """Those into the first nodes."""
         end = int(self.crow[rows])
-        return BlockEdges(self.crow[: rows + 1], self.col[:end], self.weights[:end])
+        starts = None if self.starts is None else self.starts[:rows]
+        return BlockEdges(self.crow[: rows + 1], self.col[:end], self.weights[:end], starts)
 
 
 class Block(GraphInputs):
@@ -130,9 +133,11 @@ class Block(GraphInputs):
 
     Attributes:
         num_rows: How many rows a layer computes: all nodes but those of the last hop.
+        places: Where its nodes are in the block that it is a part of; None: it is no part.
     """
 
     passes_once = True
+    places: torch.Tensor | None = None
 
     def __init__(
         self,
@@ -159,7 +164,7 @@ class Block(GraphInputs):
             return self
         within = self.within[:-1]
         count, rows = within[-1], within[max(len(within) - 2, 0)]
-        return Block(
+        block = Block(
             self.nodes[:count],
             within,
             tuple(edges.into(rows if len(within) > 1 else 0) for edges in self.edges),
@@ -167,6 +172,25 @@ class Block(GraphInputs):
             first_rows(self.features, count),
             self.direction,
             self.num_classes,
+        )
+        block.places = None if self.places is None else self.places[:count]
+        return block
+
+    def number_entries(self, kind: int, pattern: SparsePattern) -> torch.Tensor | None:
+        """The places of a kind's entries in the block that this one is a part of.
+
+        Args:
+            kind: The number of the kind of messages.
+            pattern: Its entries, with or without self-loops.
+        """
+        edges = self.edges[kind]
+        if edges.starts is None or self.places is None:
+            return None
+        shift = edges.starts - pattern.crow[:-1]
+        if len(pattern.col) > len(edges.col):  # a self-loop in every row
+            shift = shift + self.places[: len(shift)]
+        return shift.index_select(0, pattern.row) + torch.arange(
+            len(pattern.col), device=self.device
         )
 
     @cached_property

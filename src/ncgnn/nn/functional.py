@@ -7,8 +7,8 @@ threads or on the device, so that a resumed run repeats it without any stored ra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import torch
@@ -84,10 +84,12 @@ class DropoutKey:
     Attributes:
         seed: Seed of the run.
         step: Number of the training step.
+        rows: The numbers of rows, where these are a part of those that are drawn for.
     """
 
     seed: int
     step: int
+    rows: torch.Tensor | None = field(default=None, compare=False)
 
     @classmethod
     def draw(cls) -> DropoutKey:
@@ -96,7 +98,29 @@ class DropoutKey:
 
     def at(self, place: int) -> int:
         """The 64-bit key of one place in the model."""
-        return key_of(self.seed, self.step, place)
+        word = key_of(self.seed, self.step, place)
+        return word if self.rows is None else PartKey(word, self.rows)
+
+
+class PartKey(int):
+    """The key of one place for a part of the rows, which are known by other numbers.
+
+    Attributes:
+        rows: The numbers of rows.
+    """
+
+    rows: torch.Tensor
+
+    def __new__(cls, word: int, rows: torch.Tensor) -> Self:
+        """The key of the place for all rows, and which of them these are."""
+        key = super().__new__(cls, word)
+        key.rows = rows
+        return key
+
+
+def number_rows(key: int, nodes: torch.Tensor) -> torch.Tensor:
+    """The numbers by which dropout knows some rows."""
+    return key.rows.index_select(0, nodes) if isinstance(key, PartKey) else nodes
 
 
 def at(key: DropoutKey | None, place: int) -> int | None:
@@ -129,7 +153,8 @@ def relu_dropout(
         return torch.clamp_min(x, 0, out=empty(tuple(x.shape), x))
     if nodes is None:
         nodes = torch.arange(len(x), device=x.device)
-    return cast("torch.Tensor", _ReluDropout.apply(x, rate, key, nodes, light))
+    nodes = number_rows(key, nodes)
+    return cast("torch.Tensor", _ReluDropout.apply(x, rate, int(key), nodes, light))
 
 
 def dropout(
@@ -141,7 +166,7 @@ def dropout(
         return x
     if nodes is None:
         nodes = torch.arange(len(x), device=x.device)
-    return cast("torch.Tensor", _Dropout.apply(x, rate, key, nodes))
+    return cast("torch.Tensor", _Dropout.apply(x, rate, int(key), number_rows(key, nodes)))
 
 
 def check_rate(rate: float) -> None:
@@ -334,6 +359,7 @@ def mix_relu_dropout(
     check_rate(rate)
     if key is None:
         rate, key = 0.0, 0
+    nodes, key = number_rows(key, nodes), int(key)
     if weights.device.type != "cpu":
         mixed = sum(w[:, None] * part for w, part in zip(weights.unbind(1), parts, strict=True))
         return relu_dropout(cast("torch.Tensor", mixed), rate, key, nodes)
@@ -466,6 +492,7 @@ def attend(
     source: torch.Tensor,
     rate: float = 0.0,
     key: int | None = None,
+    entries: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Σ_j α_ij z_j with α_ij = softmax_j LeakyReLU(⟨a, z_i⟩ + ⟨b, z_j⟩), in every head.
 
@@ -478,6 +505,7 @@ def attend(
         source: b [heads, width].
         rate: Rate of dropout of α.
         key: Key of this dropout.
+        entries: The number of every entry, for dropout; by default its place.
 
     Returns:
         [rows, heads, width].
@@ -488,7 +516,8 @@ def attend(
     of_source = torch.einsum("nhd,hd->nh", nodes, source)
     scores = gather_rows(pattern, of_target) + gather_columns(pattern, of_source)
     attention = edge_softmax(pattern, leaky_relu(scores, _SLOPE))
-    attention = pattern.weigh(dropout(attention, rate, key))
+    whole = None if key is None else int(key)
+    attention = pattern.weigh(dropout(attention, rate, whole, entries))
     if len(target) == 1:  # products without heads are faster
         return weighted_matmul(pattern, attention[:, 0], nodes[:, 0]).unsqueeze(1)
     return weighted_matmul(pattern, attention, nodes)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ncgnn.graph import Graph, GraphLike
     from ncgnn.nn.blocks import Degrees
+    from ncgnn.sparse import SparsePattern
 
 #: A constant matrix, in whichever form multiplies faster.
 Constant: TypeAlias = "ConstantSparse | torch.Tensor"
@@ -110,6 +111,10 @@ class GraphInputs:
         changed = copy(self)  # what is kept is of features and edges alone, and shared
         changed.known = known
         return changed
+
+    def number_entries(self, kind: int, pattern: SparsePattern) -> torch.Tensor | None:
+        """The numbers of the entries of a kind of messages for dropout; None: their places."""
+        return None
 
     @property
     def x(self) -> torch.Tensor:

@@ -10,7 +10,7 @@ from torch import nn
 
 from ncgnn.errors import InputError
 from ncgnn.nn.base import NotCopied
-from ncgnn.nn.functional import dropout
+from ncgnn.nn.functional import dropout, number_rows
 from ncgnn.nn.inputs import select_rows
 from ncgnn.sparse import ConstantSparse, MaskedSparse, empty, sparse_product
 
@@ -93,9 +93,9 @@ def drop_features(inputs: GraphInputs, rate: float, key: int | None) -> Constant
     pattern, width = features.pattern, features.shape[1]
     places = inputs.kept(
         "places of the features' entries",
-        lambda: pattern.row.to(torch.int64) * width + pattern.col.to(torch.int64),
+        lambda: number_rows(key, pattern.row.to(torch.int64)) * width + pattern.col.to(torch.int64),
     )
-    values = dropout(features.values[:, None], rate, key, places).flatten()
+    values = dropout(features.values[:, None], rate, int(key), places).flatten()
     return ConstantSparse(pattern, values)
 
 

@@ -13,7 +13,7 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from ncgnn.nn.inputs import GraphInputs, select_rows
 from ncgnn.sparse import NeighborSampler
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
     from numpy.typing import NDArray
 
@@ -124,16 +124,37 @@ class BlockMaker:
         return self._samplers[told].sample(nodes, epoch, batch)
 
     def make(
-        self, nodes: NDArray[np.int64], sample: Sample | None, *, rows_only: bool = False
+        self,
+        nodes: NDArray[np.int64],
+        sample: Sample | None,
+        *,
+        rows_only: bool = False,
+        own: NDArray[np.int64] | None = None,
     ) -> Block:
-        """The block of a sample; with ``rows_only`` without features of nodes in its last hop."""
+        """The block of a sample.
+
+        Args:
+            nodes: The wanted nodes.
+            sample: What was drawn around them.
+            rows_only: Whether to leave out features of nodes in its last hop.
+            own: The places of some of the nodes, if the block is to be what they need of it; it
+                then knows where its rows and edges are in the block of all.
+        """
         inputs, device, dtype = self.inputs, self.inputs.device, self.inputs.dtype
+        places, starts = own, None
+        if own is not None and sample is not None:
+            sample, places, starts = sample.part(own)
+        elif own is not None:
+            nodes = nodes[own]
         found = nodes if sample is None else sample.nodes
         place = torch.from_numpy(found).to(device)
         edges: tuple[BlockEdges, ...] = ()
         if sample is not None:
             pairs = zip(self.relations, sample.relations, strict=True)
             edges = tuple(relation.edges(drawn, device, dtype) for relation, drawn in pairs)
+        if starts is not None:
+            pairs = zip(edges, starts, strict=True)
+            edges = tuple(replace(one, starts=_tensor(begun, device)) for one, begun in pairs)
         degrees = Degrees(
             tuple(r.degrees[found].to(device, dtype) for r in self.relations),
             tuple(sums[found].to(device, dtype) for sums in self._inside),
@@ -141,11 +162,17 @@ class BlockMaker:
         within: tuple[int, ...] = (len(found),) if sample is None else sample.within
         count = within[max(len(within) - 2, 0)] if rows_only else len(found)
         features = select_rows(inputs.features, place[:count])
-        return Block(place, within, edges, degrees, features, self.direction, inputs.num_classes)
+        block = Block(place, within, edges, degrees, features, self.direction, inputs.num_classes)
+        block.places = None if places is None else _tensor(places, device)
+        return block
 
     def group_of(self, block: Block) -> torch.Tensor | None:
         """The group of every node of a block."""
         return None if self._group is None else self._group.index_select(0, block.nodes)
+
+
+def _tensor(array: NDArray[Any], device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(array).to(device)
 
 
 class Relation:
@@ -216,42 +243,76 @@ def _sum_rows(indptr: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray
     return totals[indptr[1:]] - totals[indptr[:-1]]
 
 
+class Helpers(Protocol):
+    """Processes that infer the same together.
+
+    Attributes:
+        rank: The number of this one.
+        count: How many there are.
+    """
+
+    rank: int
+    count: int
+
+    def exchange(self, rows: torch.Tensor, ends: Sequence[int]) -> None:
+        """Give all of them all rows; those of rank r are those from ``ends[r - 1]`` to its own."""
+        ...
+
+
 @torch.no_grad()
-def infer(maker: BlockMaker, group: torch.Tensor | None) -> torch.Tensor:
+def infer(
+    maker: BlockMaker, group: torch.Tensor | None, helpers: Helpers | None = None
+) -> torch.Tensor:
     """Logits of all nodes, layer by layer, without dropout [n, classes].
 
     Args:
         maker: Makes the blocks of a graph for a model.
         group: The group of every node.
+        helpers: Who computes a part of the rows of every layer, and this process one of them; None,
+            or fewer blocks than processes: this one computes all.
     """
     model, inputs = maker.model.eval(), maker.inputs
     maker.use_groups(group)
     hops = model.layer_hops + model.extra_hops
+    blocks = _row_blocks(maker)
+    if helpers is not None and (helpers.count == 1 or len(blocks) < helpers.count):
+        helpers = None
+    own, ends = (blocks, []) if helpers is None else _own_blocks(blocks, helpers)
     h, depth = torch.empty(0), model.depth or 0
     with _buffers() as new_rows:
         for number in range(depth):
             after = h
-            for nodes in _row_blocks(maker):
+            for begin, end in own:
+                nodes = np.arange(begin, end)
                 # Later layers read features, if any, of the rows alone that they compute.
                 sample = maker.sample(nodes, [None] * hops)
                 block = maker.make(nodes, sample, rows_only=number > 0)
                 known = h.index_select(0, block.nodes) if number else None
                 rows = model.compute_layer(number, block, known, maker.group_of(block), None)
-                if not nodes[0]:
+                if begin == own[0][0]:
                     shape = inputs.num_nodes, rows.shape[1]
                     is_last = number == depth - 1
                     after = rows.new_empty(shape) if is_last else new_rows(shape, rows)
-                after[nodes[0] : nodes[-1] + 1] = rows[: len(nodes)]
+                after[begin:end] = rows[: end - begin]
+            if helpers is not None:
+                helpers.exchange(after, ends)
             h = after
     return h
 
 
-def _row_blocks(maker: BlockMaker) -> Iterator[NDArray[np.int64]]:
+def _row_blocks(maker: BlockMaker) -> list[tuple[int, int]]:
     """All nodes in parts with about as many edges each."""
     pointers = [relation.indptr for relation in maker.relations]
-    work = sum(pointers, start=np.zeros(maker.inputs.num_nodes + 1, dtype=np.int64))
-    for first, last in row_bounds(work):
-        yield np.arange(first, last)
+    return row_bounds(sum(pointers, start=np.zeros(maker.inputs.num_nodes + 1, dtype=np.int64)))
+
+
+def _own_blocks(
+    blocks: list[tuple[int, int]], helpers: Helpers
+) -> tuple[list[tuple[int, int]], list[int]]:
+    """The blocks of this process, and where the rows of every process end."""
+    cuts = np.linspace(0, len(blocks), helpers.count + 1).astype(np.int64).tolist()
+    own = blocks[cuts[helpers.rank] : cuts[helpers.rank + 1]]
+    return own, [blocks[cut - 1][1] for cut in cuts[1:]]
 
 
 def row_bounds(indptr: NDArray[np.int64]) -> list[tuple[int, int]]:

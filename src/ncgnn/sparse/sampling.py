@@ -74,6 +74,49 @@ class Sample:
     within: tuple[int, ...]
     relations: tuple[SampledEdges, ...]
 
+    def part(
+        self, wanted: NDArray[np.int64]
+    ) -> tuple[Sample, NDArray[np.int64], tuple[NDArray[np.int64], ...]]:
+        """What some of the wanted nodes need of it.
+
+        Args:
+            wanted: Their places, different ones.
+
+        Returns:
+            Their sample, where its nodes are in this one, and where each of its rows starts here,
+            for every relation.
+        """
+        place = np.full(len(self.nodes), -1, dtype=np.int32)
+        place[wanted] = np.arange(len(wanted))
+        found, ends = [wanted.astype(np.int64)], [len(wanted)]
+        for _ in self.within[1:]:
+            is_new = np.zeros(len(place), dtype=np.bool_)
+            for one in self.relations:
+                is_new[one.indices[_entries_of(one, found[-1])]] = True
+            found.append(np.flatnonzero(is_new & (place < 0)))
+            place[found[-1]] = np.arange(ends[-1], ends[-1] + len(found[-1]))
+            ends.append(ends[-1] + len(found[-1]))
+        places, rows = np.concatenate(found), np.concatenate([found[0][:0], *found[:-1]])
+        relations: list[SampledEdges] = []
+        for one in self.relations:
+            entries = _entries_of(one, rows)
+            sizes = one.indptr[rows + 1] - one.indptr[rows]
+            indptr = np.concatenate([[0], np.cumsum(sizes)])
+            scale = None if one.scale is None else one.scale[entries]
+            relations.append(
+                SampledEdges(indptr, place[one.indices[entries]], one.edges[entries], scale)
+            )
+        starts = tuple(one.indptr[rows] for one in self.relations)
+        return Sample(self.nodes[places], tuple(ends), tuple(relations)), places, starts
+
+
+def _entries_of(edges: SampledEdges, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places of the entries of some rows."""
+    starts = edges.indptr[rows]
+    sizes = edges.indptr[rows + 1] - starts
+    before = np.cumsum(sizes) - sizes
+    return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
+
 
 class NeighborSampler:
     """Samples the in-neighbors of nodes, hop by hop, from CSR adjacencies (rows = targets).

@@ -102,6 +102,7 @@ from ncgnn.training.prediction_sets import (
     with_best,
 )
 from ncgnn.training.prefetcher import Prefetcher
+from ncgnn.training.ranks import LostRankError, Ranks, Share, is_first_to, join_ranks
 from ncgnn.training.refit import read_experts, refit_facts
 from ncgnn.training.run import (
     RunResult,
@@ -154,11 +155,13 @@ __all__ = [
     "Estimate",
     "ExplainerModel",
     "Explanation",
+    "LostRankError",
     "Metric",
     "ModelConfig",
     "NodeTable",
     "OtherRunError",
     "Prefetcher",
+    "Ranks",
     "Row",
     "RunConfig",
     "RunFolder",
@@ -167,6 +170,7 @@ __all__ = [
     "SetGroups",
     "SetRule",
     "SetScore",
+    "Share",
     "Spread",
     "Start",
     "State",
@@ -205,6 +209,8 @@ __all__ = [
     "has_own_values",
     "has_preset",
     "is_current",
+    "is_first_to",
+    "join_ranks",
     "list_candidates",
     "load_graph",
     "load_run",

@@ -346,7 +346,13 @@ _GROUPINGS = ("grouping", "best_grouping", "seen_grouping", "checked_grouping")
 
 
 def save_checkpoint(path: Path, trainer: Trainer, about: dict[str, Any]) -> None:
-    """Write model, optimizer, groups, NC and early stopping.
+    """Write the state of a trainer."""
+    tensors, numbers = state_of(trainer)
+    write_tensors(path, tensors, numbers | about)
+
+
+def state_of(trainer: Trainer) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Model, optimizer, groups, NC and early stopping: tensors and numbers.
 
     Random states are not among them: every random number is a function of seed and epoch.
     """
@@ -371,20 +377,21 @@ def save_checkpoint(path: Path, trainer: Trainer, about: dict[str, Any]) -> None
         "batch_loss": state.batch_loss,
         "batch_right": state.batch_right,
     }
-    write_tensors(path, tensors, numbers | about)
+    return tensors, numbers
 
 
 def load_checkpoint(path: Path, trainer: Trainer) -> dict[str, Any]:
     """Put a trainer into the state that a checkpoint holds, and return what is said about it."""
     tensors, about = read_tensors(path)
     try:
-        _restore(trainer, tensors, about)
+        restore(trainer, tensors, about)
     except (KeyError, RuntimeError, ValueError, TypeError) as error:
         raise DamagedFileError(f"{path}: does not fit the model ({error}).") from None
     return about
 
 
-def _restore(trainer: Trainer, tensors: dict[str, torch.Tensor], about: dict[str, Any]) -> None:
+def restore(trainer: Trainer, tensors: dict[str, torch.Tensor], about: dict[str, Any]) -> None:
+    """Put a trainer into a state that :func:`state_of` has told."""
     state, device = trainer.state, trainer.inputs.device
     trainer.model.load_state_dict(weights_under("model.", tensors))
     state.phase, state.phase_start = int(about["phase"]), int(about["phase_start"])

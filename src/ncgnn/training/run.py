@@ -2,6 +2,9 @@
 
 A run is trained by :func:`fit` in memory, or by :func:`train_run` in a folder named after its
 configuration, from where it continues bit by bit after whatever interrupts it.
+
+In a process group every process calls the same function with the same arguments, and all train one
+model together, see :mod:`ncgnn.training.ranks`. The first one keeps the folder.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import shutil
 import statistics
 import time
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from traceback import format_exc
 from typing import TYPE_CHECKING, Any
@@ -52,9 +55,12 @@ from ncgnn.training.folder import (
     find_run,
     load_checkpoint,
     metrics_line,
+    restore,
     save_checkpoint,
+    state_of,
 )
 from ncgnn.training.loading import as_trained, begin_with, find_start, load_run, new_trainer
+from ncgnn.training.ranks import LostRankError, Ranks, refuse_ranks
 from ncgnn.training.refit import refit_in
 from ncgnn.training.start import HASH
 
@@ -69,6 +75,11 @@ if TYPE_CHECKING:
     from ncgnn.training.start import Start
     from ncgnn.training.trained import TrainedModel
     from ncgnn.training.trainer import Record, Trainer
+
+    #: A configuration, its graph, a split if it is not the one that is named, the first weights.
+    _Parts = tuple[RunConfig, Graph, Split | None, Start | None]
+    #: The records of a continued run, and its state where other ranks must be told of it.
+    _Begun = tuple[list[Record], tuple[dict[str, torch.Tensor], dict[str, Any]] | None]
 
 #: Seconds between two checkpoints; a killed run loses at most that much work.
 CHECKPOINT_SECONDS = 20.0
@@ -97,7 +108,7 @@ def fit(
         split: A split family, or a split; ``"published"`` takes the masks of a PyG ``Data``.
         seed: Seed of a drawn split, of the first weights and of dropout.
         device: Where tensors live.
-        on_epoch: Called with a record of every epoch.
+        on_epoch: Called with a record of every epoch; in a process group on every rank.
         start_from: A trained model, or the folder of a run, of the same model, whose weights are
             the first ones; see :mod:`ncgnn.training.start`. Nodes that it was trained on are
             trained on again and never tested.
@@ -133,6 +144,7 @@ def fit(
     if model == AUTO:
         from ncgnn.training.auto import auto_fit  # which itself trains runs
 
+        refuse_ranks("model = 'auto'")
         if start_from is not None:
             settings["start_from"] = str(start_from)
         told = settings | {"data.fingerprint": None}
@@ -151,15 +163,16 @@ def fit(
         settings=settings | {"data.fingerprint": None},  # a folder of that name is another thing
         tables=tables,
     )
-    start = None
+    start, ranks = None, Ranks.here()
     if start_from is not None:
         if isinstance(split, Split):
             raise InputError("split must be a family's name with start_from; got a split.")
-        config, start = begin_with(start_from, config, graph)
+        begun, wanted = start_from, config
+        config, start = ranks.first(lambda: begin_with(begun, wanted, graph))
         split = start.split
     if not isinstance(split, Split):
         split = config.make_split(graph, warn=True)
-    trainer = new_trainer(config, graph, split, start)
+    trainer = _join_trainer(ranks, config, graph, split, start)
     history: list[Record] = []
 
     def after_epoch(record: Record) -> None:
@@ -225,46 +238,114 @@ def train_run(
         data_dir: Folder with npz files.
         graph: The graph, if it is loaded already.
         split: Its split, if it is not the one that the configuration names.
-        on_epoch: Called with the record of every epoch, old ones of a continued run included.
+        on_epoch: Called with the record of every epoch, old ones of a continued run included; in a
+            process group on every rank.
         on_resume: Called with the number of epochs that an interrupted run had done.
         before_done: Called when all is written but the completion marker.
         stop: Asked after every epoch; if it says yes, the state is saved and
-            ``KeyboardInterrupt`` raised.
+            ``KeyboardInterrupt`` raised. In a process group all stop where one is asked to.
         start: What :func:`find_start` gives; by default it is looked for in ``runs``.
         copies: Whether a dataset folder may be copied into the run where it cannot be linked.
         checkpoint_seconds: Time between checkpoints.
     """
-    graph = load(config.data.dataset, data_dir) if graph is None else graph
-    _check_content(config, graph)
+    ranks = Ranks.here()
+    if graph is None:
+        graph = ranks.together(lambda: load(config.data.dataset, data_dir))
+    read, asked = graph, config
+    ranks.together(lambda: _check_content(asked, read))
     if (word := config.training.start_from) is not None and start is None:
         if not word.startswith(HASH):
             raise InputError(
                 f"start_from must be the hash of a run's weights here, {HASH}…; got {word}; 'ncgnn "
                 "train --start-from' finds it."
             )
-        config, start = find_start(config, graph, runs, data_dir)
-    folder = RunFolder(runs / config.name)
-    _set_aside_earlier(folder, config)
-    with folder.lock():
-        check_same_config(folder, config)
-        if folder.is_done():
-            finished = _finished(folder, config, graph, start, split)
-            if finished is not None:
-                return finished
+        config, start = ranks.first(lambda: find_start(asked, read, runs, data_dir))
+    folder, parts = RunFolder(runs / config.name), (config, graph, split, start)
+    with ExitStack() as kept:
+        if (finished := ranks.first(lambda: _open(folder, parts, kept))) is not None:
+            return finished
+        if not ranks.leads:
+            return _follow(ranks, parts, on_epoch, stop)
         with _keep_error(folder, config):
-            job = _Job(config, folder, graph, checkpoint_seconds, start, split)
-            if config.data.fingerprint is not None:
-                keep_folder(graph, config.data.dataset, folder / DATASET, copies=copies)
-            (folder / ERROR).unlink(missing_ok=True)  # of an earlier try
+            job = _Job(folder, parts, ranks, checkpoint_seconds, copies=copies)
             trained = job.train(on_epoch, stop, on_resume)
-            usual = statistics.median(job.epoch_seconds) if job.epoch_seconds else None
-            trained.write_outcome(folder, usual)
-        if before_done is not None:
-            before_done(folder)
-        folder.mark_done()
-        (folder / CHECKPOINT).unlink(missing_ok=True)
-        result = folder.read_json(RESULT)
-        return RunResult(folder.path, config, result, trained.seconds, fresh=True)
+
+        def finish() -> RunResult:
+            with _keep_error(folder, config):
+                usual = statistics.median(job.epoch_seconds) if job.epoch_seconds else None
+                trained.write_outcome(folder, usual)
+            if before_done is not None:
+                before_done(folder)
+            folder.mark_done()
+            (folder / CHECKPOINT).unlink(missing_ok=True)
+            result = folder.read_json(RESULT)
+            return RunResult(folder.path, config, result, trained.seconds, fresh=True)
+
+        return ranks.first(finish)
+
+
+def _open(folder: RunFolder, parts: _Parts, kept: ExitStack) -> RunResult | None:
+    """Lock a run's folder until what is kept is let go; the result of a run that is finished."""
+    config, graph, split, start = parts
+    _set_aside_earlier(folder, config)
+    kept.enter_context(folder.lock())
+    check_same_config(folder, config)
+    return _finished(folder, config, graph, start, split) if folder.is_done() else None
+
+
+def _join_trainer(
+    ranks: Ranks, config: RunConfig, graph: Graph, split: Split | None, start: Start | None
+) -> Trainer:
+    """What trains a run together with all ranks, each of which has read the graph on its own."""
+
+    def make() -> Trainer:
+        trainer = new_trainer(config, graph, split, start)
+        trainer.join(ranks)
+        return trainer
+
+    def check() -> None:
+        if own != theirs:
+            raise InputError(
+                f"every process must read the same {config.data.dataset} and split it alike; this "
+                "one has found others: give all of them the same files."
+            )
+
+    trainer = ranks.together(make)
+    own = "" if ranks.alone else f"{graph.fingerprint} {trainer.split.sha256}"
+    theirs = ranks.broadcast(own)
+    ranks.together(check)
+    return trainer
+
+
+def _follow(
+    ranks: Ranks,
+    parts: _Parts,
+    on_epoch: Callable[[Record], None] | None,
+    stop: Callable[[], bool] | None,
+) -> RunResult:
+    """Train along with the rank that keeps the run's folder, from the state that it tells."""
+    trainer = _join_trainer(ranks, *parts)
+    begun: _Begun = ranks.hear()
+    records, state = begun
+    if state is not None:
+        restore(trainer, *state)
+
+    def stop_together() -> None:
+        if ranks.any(stop is not None and stop()):
+            raise KeyboardInterrupt
+
+    def after_epoch(record: Record) -> None:
+        if on_epoch is not None:
+            on_epoch(record)
+        stop_together()
+
+    if on_epoch is not None:
+        for record in records:
+            on_epoch(record)
+    trainer.after_batch = stop_together
+    trainer.run(after_epoch, keeps_weights=True)
+    result: RunResult = ranks.hear()
+    return result
 
 
 def refit_run(
@@ -283,6 +364,7 @@ def refit_run(
     Returns:
         The run, whose ``refitted`` is the new model.
     """
+    refuse_ranks("a refit")
     folder = RunFolder(find_run(path))
     trained = load_run(folder.path, data_dir, refit=False)
     with folder.lock():
@@ -352,7 +434,7 @@ def _set_aside_earlier(folder: RunFolder, config: RunConfig) -> None:
         f"{config.model.name} trains otherwise than when {folder.path.name} was trained; that run "
         f"is kept as {kept.name}, and trained anew.",
         NcgnnWarning,
-        stacklevel=3,
+        stacklevel=6,
     )
 
 
@@ -366,7 +448,7 @@ def _finished(
             split = config.make_split(graph) if start is None else start.split
         check_same_graph(folder, config, graph.fingerprint, split.sha256)
     except DamagedFileError as error:
-        warnings.warn(f"{error} It is trained again now.", NcgnnWarning, stacklevel=3)
+        warnings.warn(f"{error} It is trained again now.", NcgnnWarning, stacklevel=6)
         (folder / DONE).unlink()
         result = None
     (folder / CHECKPOINT).unlink(missing_ok=True)
@@ -381,6 +463,8 @@ def _keep_error(folder: RunFolder, config: RunConfig) -> Generator[None]:
     """
     try:
         yield
+    except LostRankError:
+        raise  # the run is interrupted, whatever has happened to the others
     except (NcgnnError, MemoryError, RuntimeError) as error:
         with suppress(OSError):  # the folder itself may be what is wrong
             wrong_input = isinstance(error, InputError)
@@ -432,29 +516,42 @@ class _Job:
 
     def __init__(
         self,
-        config: RunConfig,
         folder: RunFolder,
-        graph: Graph,
+        parts: _Parts,
+        ranks: Ranks,
         checkpoint_seconds: float,
-        start: Start | None,
-        split: Split | None,
+        *,
+        copies: bool,
     ) -> None:
-        self.config, self.folder, self.graph, self.start = config, folder, graph, start
-        self.split = split
+        self.folder, self.ranks, self.parts, self.copies = folder, ranks, parts, copies
+        self.config, self.graph, _, self.start = parts
         self.checkpoint_seconds = checkpoint_seconds
         self.seconds = 0.0
         self.epoch_seconds: list[float] = []
-        self.trainer = new_trainer(config, graph, split, start)
+        self.begun_in: dict[str, Any] | None = None
+        self.trainer = _join_trainer(ranks, *parts)
+        options = self.config.model.options
         self.environment = environment() | {
-            "graph_sha256": graph.fingerprint,
-            "revision": model_class(config.model.name).revision_of(config.model.options),
+            "graph_sha256": self.graph.fingerprint,
+            "revision": model_class(self.config.model.name).revision_of(options),
+            "processes": ranks.count,
         }
+
+    def _begin(self) -> _Begun:
+        """Write what training begins with, and go back to the latest checkpoint if there is one."""
+        folder, config = self.folder, self.config
         self.begun_in = self._origin()
         resumed = self.begun_in is not None  # a checkpoint is of use only beside these files
         folder.write_config(config, durable=resumed)
         self.trainer.split.save(folder / SPLIT, durable=resumed)
-        if start is not None:
-            start.write(folder)
+        if self.start is not None:
+            self.start.write(folder)
+        if config.data.fingerprint is not None:
+            keep_folder(self.graph, config.data.dataset, folder / DATASET, copies=self.copies)
+        (folder / ERROR).unlink(missing_ok=True)  # of an earlier try
+        records = self._resume()
+        told = not self.ranks.alone and self.trainer.state.phase >= 0
+        return records, state_of(self.trainer) if told else None
 
     def _origin(self) -> dict[str, Any] | None:
         """The environment in which an interrupted run began; None if the run is new."""
@@ -462,8 +559,8 @@ class _Job:
         if not (folder / CHECKPOINT).is_file():
             return None
         try:
-            before = folder.read_json(ENVIRONMENT)
-            graph_hash, split_hash = self.environment["graph_sha256"], self.trainer.split.sha256
+            before = {"processes": 1} | folder.read_json(ENVIRONMENT)
+            graph_hash, split_hash = self.graph.fingerprint, self.trainer.split.sha256
             check_same_graph(folder, self.config, graph_hash, split_hash)
             if revision(before) != self.environment["revision"]:
                 name = self.config.model.name
@@ -488,7 +585,7 @@ class _Job:
         on_resume: Callable[[int], None] | None = None,
     ) -> TrainedModel:
         """Train from the latest checkpoint, or from the start."""
-        records = self._resume()
+        records, _ = self.ranks.first(self._begin)
         if records and on_resume is not None:
             on_resume(len(records))
         if on_epoch is not None:
@@ -500,7 +597,7 @@ class _Job:
 
             def save_if_due() -> None:
                 nonlocal saved
-                stopped = stop is not None and stop()
+                stopped = self.ranks.any(stop is not None and stop())
                 if stopped or time.perf_counter() - saved >= self.checkpoint_seconds:
                     stream.flush()
                     self.folder.make_durable()
@@ -540,7 +637,8 @@ class _Job:
                 warnings.warn(f"{error} Training starts anew.", NcgnnWarning, stacklevel=4)
                 records, self.begun_in = [], None
                 path.unlink()
-                self.trainer = new_trainer(self.config, self.graph, self.split, self.start)
+                self.trainer = new_trainer(*self.parts)
+                self.trainer.join(self.ranks)
         kept = self.environment
         if self.begun_in is not None:
             kept = continue_environment(self.begun_in, self.environment)

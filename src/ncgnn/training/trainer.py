@@ -15,6 +15,9 @@ Every pass computes the logits of only those nodes that it needs: of training no
 (so training accuracy is with dropout, before the step), of validation nodes for validation, and of
 all nodes on a new high. With ``averaging``, a running mean of the weights is what is validated,
 regroups the nodes and is kept.
+
+Several processes may train one model, see :mod:`ncgnn.training.ranks`: each takes its share of the
+nodes of a step, and all go by the scores and groups that the first one has found.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ from ncgnn.nn import (
 )
 from ncgnn.training.batches import Batches, read_fanout
 from ncgnn.training.evaluation import check_metric, score
+from ncgnn.training.ranks import Ranks, Share, hearing_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -55,6 +59,9 @@ if TYPE_CHECKING:
     from ncgnn.graph import Graph
     from ncgnn.nn import GraphInputs, GroupingRule, Model
     from ncgnn.training.config import ClassShares, RunConfig, TrainingConfig
+
+    #: The loss of a training pass, and its logits.
+    _Pass = tuple[torch.Tensor, torch.Tensor]
 
 Record = dict[str, Any]
 
@@ -115,10 +122,13 @@ class Trainer:
         seen: What training sees of the graph: all of it, unless a protocol says otherwise.
         seen_train: The training nodes, by their numbers there.
         after_batch: Called after each batch of an epoch, when the state is up to date.
+        ranks: The processes that train the model together; by default this one alone.
     """
 
     optimizer: EagerAdam
     after_batch: Callable[[], None] | None = None
+    ranks = Ranks()
+    _run_pass: Callable[[Callable[[], _Pass]], _Pass] | None = None
 
     def __init__(
         self, model: Model, inputs: GraphInputs, split: Split, config: TrainingConfig
@@ -145,6 +155,24 @@ class Trainer:
         self.rule = model.rule
         start = Grouping.start(inputs.num_nodes)
         self.state = State(grouping=start, best_grouping=start)
+
+    def join(self, ranks: Ranks) -> None:
+        """Train together with other processes, whose trainers are made of the same things.
+
+        Raises:
+            InputError: There are others, and the model cannot be trained so.
+        """
+        if not ranks.alone and self.model.fits_at_once:
+            raise InputError(
+                f"{self.model.title} is fitted at once, not in steps that several processes could "
+                "share; start it without torchrun."
+            )
+        if not ranks.alone and self.batches is not None and self.batches.normalizes:
+            raise InputError(
+                "norm must be 'layer' or 'none' with batch_size on several processes, as none of "
+                "them sees all nodes of a batch; got 'batch'."
+            )
+        self.ranks = ranks
 
     def run(
         self, after_epoch: Callable[[Record], None] | None = None, *, keeps_weights: bool = False
@@ -186,6 +214,7 @@ class Trainer:
         mean = state.mean_weights
         with use_weights(self.model, mean) if mean else nullcontext():
             logits = self._validate(record)
+            record.update(self.ranks.broadcast(record))
             if record[f"val_{self.config.metric}"] > state.best_score:
                 self._keep_best(record, logits)
         state.epoch += 1
@@ -197,19 +226,20 @@ class Trainer:
         labels = self.seen.labels.index_select(0, train)
         if self.model.fits_at_once:
             logits = predict(self.model, self.seen, grouping, nodes=train)
-            self._record_step(record, cross_entropy(logits, labels), logits, labels)
+            loss, right = float(cross_entropy(logits, labels)), _count_right(logits, labels)
+            self._record_step(record, loss, right, len(train))
             return
         if self.batches is not None:
             self._step_in_batches(self.batches, record)
         else:
-            group = grouping.group.to(self.seen.device)
-            loss, logits = self._descend(
+            group, share = grouping.group.to(self.seen.device), self.ranks.share(train)
+            loss, right = self._descend(
                 DropoutKey(self.config.seed, state.epoch),
+                share,
+                lambda key: self.model(self.seen, group, key, share.nodes),
                 train,
-                labels,
-                lambda key: self.model(self.seen, group, key, train),
             )
-            self._record_step(record, loss, logits, labels)
+            self._record_step(record, loss, right, len(train))
         if decay := self.config.averaging:
             steps = state.epoch - state.phase_start
             state.mean_weights = average_weights(state.mean_weights, self.model, decay, steps)
@@ -217,42 +247,56 @@ class Trainer:
     def _descend(
         self,
         key: DropoutKey,
-        nodes: torch.Tensor,
-        labels: torch.Tensor,
+        share: Share,
         compute: Callable[[DropoutKey], torch.Tensor],
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """One step of Adam on the cross-entropy of some nodes; the loss and the logits before."""
+        everyone: torch.Tensor | None = None,
+    ) -> tuple[float, int]:
+        """One step of Adam on the cross-entropy of some nodes, of which this rank has a share.
+
+        Returns:
+            The loss, and how many answers were right, of all of them before the step.
+        """
+        labels = self.seen.labels.index_select(0, share.nodes)
+
+        def compute_loss() -> _Pass:
+            logits = compute(key)
+            loss = share.weight * cross_entropy(logits, labels)
+            nodes, weight = (share.nodes, share.weight) if everyone is None else (everyone, 1.0)
+            extra = self.model.extra_loss(nodes, self.seen.labels.index_select(0, nodes))
+            return loss if extra is None else loss + weight * extra, logits
+
         self._seed_torch(key.at(_STEP_PLACE))
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
-        logits = compute(key)
-        loss = cross_entropy(logits, labels)
-        extra = self.model.extra_loss(nodes, labels)
-        loss = loss if extra is None else loss + extra
-        loss.backward()
+        if self._run_pass is None:
+            self._run_pass = self.ranks.wrap(self.model)
+        with hearing_others():
+            loss, logits = self._run_pass(compute_loss)
+            loss.backward()
         self.optimizer.step()
         increment_version(list(self.model.parameters()))
-        return loss.detach(), logits.detach()
+        right = _count_right(logits[: share.counts], labels[: share.counts])
+        total, all_right = self.ranks.sum(float(loss.detach()), right)
+        return total / self.ranks.count, int(all_right)
 
     def _step_in_batches(self, batches: Batches, record: Record) -> None:
         """A step on each batch of the training nodes; what is recorded is the mean over nodes."""
         state, train, epoch = self.state, self.seen_train, self.state.epoch
-        with batches.draw(train, self.seen_grouping.group, epoch, state.batch) as drawn:
+        group = self.seen_grouping.group
+        with batches.draw(train, group, epoch, state.batch, self.ranks) as drawn:
             for number, (nodes, block, group) in enumerate(drawn, state.batch):
-                labels = self.seen.labels.index_select(0, nodes)
-                key = DropoutKey(self.config.seed, epoch * batches.count(train) + number)
-                loss, logits = self._descend(
-                    key,
-                    nodes,
-                    labels,
+                step = epoch * batches.count(train) + number
+                loss, right = self._descend(
+                    DropoutKey(self.config.seed, step, block.places),
+                    self.ranks.share(nodes),
                     lambda key, block=block, group=group: compute_block(
                         self.model, block, group, key
                     ),
                 )
-                if not math.isfinite(float(loss)):
-                    raise self._divergence(f"the loss is {float(loss)}")
-                state.batch_loss += float(loss) * len(nodes)
-                state.batch_right += int((logits.argmax(1) == labels).sum())
+                if not math.isfinite(loss):
+                    raise self._divergence(f"the loss is {loss}")
+                state.batch_loss += loss * len(nodes)
+                state.batch_right += right
                 state.batch = number + 1
                 if self.after_batch is not None and state.batch < batches.count(train):
                     self.after_batch()
@@ -272,10 +316,8 @@ class Trainer:
         """NC and groups of the nodes that training sees."""
         return self.state.grouping
 
-    def _record_step(
-        self, record: Record, loss: torch.Tensor, logits: torch.Tensor, labels: torch.Tensor
-    ) -> None:
-        record["loss"], record["train_accuracy"] = float(loss.detach()), _accuracy(logits, labels)
+    def _record_step(self, record: Record, loss: float, right: int, count: int) -> None:
+        record["loss"], record["train_accuracy"] = loss, right / count
         if not math.isfinite(record["loss"]):
             raise self._divergence(f"the loss is {record['loss']}")
 
@@ -303,7 +345,7 @@ class Trainer:
         everyone = self.model.computes_all or computes_in_blocks(self.model, self.inputs)
         wanted = None if everyone else self.val
         grouping, correction = self.state.grouping, self.correction
-        logits = predict(self.model, self.inputs, grouping, correction, wanted)
+        logits = predict(self.model, self.inputs, grouping, correction, wanted, self.ranks)
         return (logits.index_select(0, self.val), logits) if everyone else (logits, None)
 
     def _keep_best(self, record: Record, logits: torch.Tensor | None) -> None:
@@ -320,7 +362,8 @@ class Trainer:
     def _all_logits(self) -> torch.Tensor:
         """Logits of all nodes."""
         inputs, grouping = self.inputs, self.state.grouping
-        return self._check_finite(predict(self.model, inputs, grouping, self.correction))
+        logits = predict(self.model, inputs, grouping, self.correction, ranks=self.ranks)
+        return self._check_finite(logits)
 
     def _check_finite(self, logits: torch.Tensor) -> torch.Tensor:
         if not logits.isfinite().all():
@@ -336,7 +379,7 @@ class Trainer:
             pseudo_labels = logits.argmax(1)
             if self.rule.known_labels:
                 pseudo_labels[self.train] = self.inputs.labels[self.train]
-            state.grouping = self.grouper(pseudo_labels)
+            state.grouping = self.ranks.first(lambda: self.grouper(pseudo_labels))
 
     @cached_property
     def grouper(self) -> Callable[[torch.Tensor], Grouping]:
@@ -373,7 +416,7 @@ class Trainer:
         self.model.eval()
         self.model.begin_phase(state.phase, self.seen, self.seen_train, labels)
         increment_version(list(self.model.parameters()))
-        self.optimizer = self.new_optimizer()
+        self.optimizer, self._run_pass = self.new_optimizer(), None
 
     def _seed_torch(self, key: int) -> None:
         """Seed torch for layers that draw numbers themselves, so that resumed runs repeat them."""
@@ -407,12 +450,24 @@ def predict(
     grouping: Grouping,
     correction: ShareCorrection | None = None,
     nodes: torch.Tensor | None = None,
+    ranks: Ranks | None = None,
 ) -> torch.Tensor:
-    """Logits of the given nodes, or of all, without dropout."""
+    """Logits of the given nodes, or of all, without dropout.
+
+    Args:
+        model: The model.
+        inputs: The graph.
+        grouping: Its groups.
+        correction: Of the logits.
+        nodes: Whose logits are wanted; None for all.
+        ranks: Who computes the same, and shares the work where it is done in blocks; None: nobody.
+            A whole graph is not shared out: its first layer is computed for all nodes whichever are
+            asked for, and what the next step needs again is kept.
+    """
     model.eval()
     group = grouping.group.to(inputs.device)
     if nodes is None and computes_in_blocks(model, inputs):
-        logits = infer(BlockMaker(inputs, model), group)
+        logits = infer(BlockMaker(inputs, model), group, ranks)
     else:
         logits = model(inputs, group, None, nodes)
     return logits if correction is None else correction(logits, nodes)
@@ -424,7 +479,11 @@ def computes_in_blocks(model: Model, inputs: GraphInputs) -> bool:
 
 
 def _accuracy(logits: torch.Tensor, labels: torch.Tensor) -> float:
-    return int((logits.argmax(1) == labels).sum()) / len(labels)
+    return _count_right(logits, labels) / len(labels)
+
+
+def _count_right(logits: torch.Tensor, labels: torch.Tensor) -> int:
+    return int((logits.argmax(1) == labels).sum())
 
 
 def know_labels(inputs: GraphInputs, split: Split) -> GraphInputs:

@@ -120,19 +120,25 @@ class GAT(Model):
         """The concatenated heads after ELU, dropped as the second layer takes them; the logits."""
         along, *against = inputs.messages(self.direction or "incoming", self_loops=True)
         pattern, rate = along.pattern, self.attention_dropout
+        entries = [
+            inputs.number_entries(kind, one.pattern) for kind, one in enumerate((along, *against))
+        ]
         if h is None:
             given = inputs, self.dropout, at(key, 0)
             before = self.first(*given)
-            heads = self.first_heads(pattern, before, rate, at(key, 1))
+            heads = self.first_heads(pattern, before, rate, at(key, 1), entries[0])
             hidden = heads.flatten(1) + self.first_bias
             if self.first_more is not None:
-                heads, own = self.first_more(against[0].pattern, given, rate, at(key, 4))
+                dropped = rate, at(key, 4), entries[1]
+                heads, own = self.first_more(against[0].pattern, given, *dropped)
                 hidden = hidden + heads.flatten(1) + own
             return dropout(elu(hidden), self.dropout, at(key, 2))
         before = self.second(h)
-        logits = self.second_heads(pattern, before, rate, at(key, 3)).mean(1) + self.second_bias
+        heads = self.second_heads(pattern, before, rate, at(key, 3), entries[0])
+        logits = heads.mean(1) + self.second_bias
         if self.second_more is not None:
-            heads, own = self.second_more(against[0].pattern, (h,), rate, at(key, 5))
+            dropped = rate, at(key, 5), entries[1]
+            heads, own = self.second_more(against[0].pattern, (h,), *dropped)
             logits = logits + heads.mean(1) + own
         return logits
 
@@ -147,11 +153,16 @@ class _Separate(nn.Module):
             nn.init.xavier_uniform_(cast("torch.Tensor", layer.weight))
 
     def forward(
-        self, pattern: SparsePattern, given: tuple[Any, ...], rate: float, key: int | None
+        self,
+        pattern: SparsePattern,
+        given: tuple[Any, ...],
+        rate: float,
+        key: int | None,
+        entries: torch.Tensor | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Of heads [n, heads, width] and of the node itself, from what linear maps are given."""
         own = first_rows(self.own(*given), pattern.shape[0])
-        return self.heads(pattern, self.linear(*given), rate, key), own
+        return self.heads(pattern, self.linear(*given), rate, key, entries), own
 
 
 class Attention(nn.Module):
@@ -165,8 +176,13 @@ class Attention(nn.Module):
             nn.init.xavier_uniform_(parameter)
 
     def forward(
-        self, pattern: SparsePattern, nodes: torch.Tensor, rate: float, key: int | None
+        self,
+        pattern: SparsePattern,
+        nodes: torch.Tensor,
+        rate: float,
+        key: int | None,
+        entries: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """[n, heads, width] from transformed nodes [n, heads · width]."""
         nodes = nodes.view(-1, *self.target.shape)
-        return attend(pattern, nodes, self.target, self.source, rate, key)
+        return attend(pattern, nodes, self.target, self.source, rate, key, entries)

@@ -1,0 +1,14 @@
+"""What this process is told by whatever has started it and others, such as ``torchrun``."""
+
+from __future__ import annotations
+
+import os
+
+_TOLD = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+def launched_as() -> tuple[int, int]:
+    """The number of this process and how many there are; 0 of 1 where it is on its own."""
+    if not all(os.environ.get(name, "") for name in _TOLD):
+        return 0, 1
+    return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
