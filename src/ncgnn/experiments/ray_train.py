@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +22,12 @@ from ncgnn._numba import use_threads
 from ncgnn.data import DATA_VARIABLE
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, sentence
 from ncgnn.experiments.cells import importable_class, use_class
-from ncgnn.experiments.engines import needs_of
+from ncgnn.experiments.engines import default_workers, needs_of
 from ncgnn.experiments.ray import Line, connect, first_line, open_mailbox, room_for
 from ncgnn.training import LostRankError, train_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
     from ncgnn.experiments.ray import Needs
@@ -52,47 +53,58 @@ class _Job:
     data_dir: Path | None
     threads: int
     start: Start | None
-    before_done: Callable[[RunFolder], None] | None
+    before_done: Callable[[RunFolder], object] | None
     model: type[Model] | None
     variable: str | None
 
 
-def train_on_ray(
+@contextmanager
+def training_on_ray(
+    workers: int | None = None, threads: int = 1, address: str | None = None
+) -> Generator[Callable[..., RunResult]]:
+    """Yield what trains a run with several processes of a Ray cluster, like ``train_run``.
+
+    Example::
+
+        with training_on_ray(workers=2) as train:
+            run = train(config, Path("runs"), graph=graph)
+
+    It takes the arguments of :func:`ncgnn.training.train_run` but those of a split of one's own and
+    of checkpoints. ``before_done`` is called in the first process, all else in this one. It raises
+    ``NcgnnError`` if a process, or the connection to the cluster, is lost; the same call continues.
+
+    Args:
+        workers: Number of processes; None: as many as there is room for.
+        threads: Number of threads of each.
+        address: Of an existing cluster, whose machines all see the folder of runs and the graph; by
+            default one is started here.
+
+    Raises:
+        InputError: Why the cluster cannot be used.
+    """
+    if threads < 1 or (workers is not None and workers < 1):
+        raise InputError(f"workers and threads must be at least 1; got {workers} and {threads}.")
+    started = default_workers(threads) if workers is None else workers
+    with connect(address, started * threads) as ray:
+        yield partial(_train_together, ray, workers, threads)
+
+
+def _train_together(
+    ray: Any,
+    workers: int | None,
+    threads: int,
     config: RunConfig,
     runs: Path,
+    *,
     graph: Graph,
     data_dir: Path | None = None,
-    *,
-    workers: int | None = None,
-    threads: int = 1,
-    address: str | None = None,
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
     on_resume: Callable[[int], None] | None = None,
-    before_done: Callable[[RunFolder], None] | None = None,
+    before_done: Callable[[RunFolder], object] | None = None,
     stop: Callable[[], bool] | None = None,
     start: Start | None = None,
 ) -> RunResult:
-    """Train a run with several processes of a Ray cluster; arguments are those of ``train_run``.
-
-    Args:
-        config: What is trained.
-        runs: Folder of all runs, which all machines of the cluster see.
-        graph: The graph, for what is to be known before processes start; each reads its own.
-        data_dir: Folder with npz files.
-        workers: Number of processes; None: as many as the cluster has room for.
-        threads: Number of threads of each.
-        address: Of an existing cluster; by default one is started here.
-        on_epoch: Called with the record of every epoch.
-        on_resume: Called with the number of epochs that an interrupted run had done.
-        before_done: Called by the first process when all is written but the completion marker.
-        stop: Asked now and then; if it says yes, the state is saved and ``KeyboardInterrupt``
-            raised.
-        start: What the run begins with.
-
-    Raises:
-        InputError: What is wrong with the input, or why a cluster cannot be used.
-        NcgnnError: A process, or the connection to the cluster, was lost; the same call continues.
-    """
+    """Train a run with several processes; ``graph`` is for what must be known before they start."""
     place = None if data_dir is None else data_dir.expanduser().resolve()
     root = runs.expanduser().resolve()
     job = _Job(
@@ -100,19 +112,17 @@ def train_on_ray(
         model=importable_class(config.model.name),
         variable=os.environ.get(DATA_VARIABLE),
     )
-    cores = (workers or 1) * threads
-    with connect(address, cores) as ray:
-        needs = needs_of(config, graph, threads, config.name)
-        room = room_for(ray, needs)
-        if room < (workers or 1):
-            raise InputError(
-                f"--workers must be at most {room}, for which the Ray cluster has room; got "
-                f"{workers or 1}."
-            )
-        root.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=root, prefix=".ray-") as folder:
-            fitting = _Fitting(ray, job, needs, workers or room, folder)
-            return fitting.run(on_epoch, on_resume, stop)
+    needs = needs_of(config, graph, threads, config.name)
+    room = room_for(ray, needs)
+    if room < (workers or 1):
+        raise InputError(
+            f"--workers must be at most {room}, for which the Ray cluster has room; got "
+            f"{workers or 1}."
+        )
+    root.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=root, prefix=".ray-", ignore_cleanup_errors=True) as folder:
+        fitting = _Fitting(ray, job, needs, workers or room, folder)
+        return fitting.run(on_epoch, on_resume, stop)
 
 
 class _Fitting:
