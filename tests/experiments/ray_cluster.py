@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 import psutil
 
-STORE = 80 << 20
+NODE = {"num_cpus": 1, "object_store_memory": 80 << 20}
 
 
 @contextmanager
@@ -17,14 +17,25 @@ def cluster():
     from ray.cluster_utils import Cluster
 
     os.environ |= {"RAY_worker_niceness": "0", "RAY_USAGE_STATS_ENABLED": "0"}  # as connect sets
-    options = {"num_cpus": 1, "object_store_memory": STORE, "include_dashboard": False}
-    nodes = Cluster(initialize_head=True, head_node_args=options)
+    head = NODE | {"include_dashboard": False}
+    nodes = patiently(lambda: Cluster(initialize_head=True, head_node_args=head))
     try:
-        nodes.add_node(num_cpus=1, object_store_memory=STORE)
+        patiently(lambda: nodes.add_node(**NODE))
         nodes.wait_for_nodes()
         yield nodes
     finally:
         nodes.shutdown()
+
+
+def patiently(start):
+    """Start something again that Ray has given up after its 30 seconds, on a busy machine."""
+    for _ in range(4):
+        try:
+            return start()
+        except Exception as error:
+            if "timed out" not in str(error):
+                raise
+    return start()
 
 
 def other_node(nodes):
@@ -50,5 +61,5 @@ def wait_until(is_so, seconds=300):
     while time.monotonic() < deadline:
         if is_so():
             return
-        time.sleep(0.02)
+        time.sleep(0.1)
     raise AssertionError("it did not come to that")
