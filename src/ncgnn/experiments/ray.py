@@ -95,11 +95,13 @@ class RayPool:
         self.lost = ""
 
     def __enter__(self) -> Self:
-        self._ray: Any = self._open.enter_context(connect(self._address, self._cores))
-        self._errors: Any = self._ray.exceptions
-        self._nodes = living_nodes(self._ray)
-        self._mailbox = open_mailbox(self._ray)
-        self._serve = self._ray.remote(max_retries=0)(_serve)
+        with ExitStack() as opened:
+            self._ray: Any = opened.enter_context(connect(self._address, self._cores))
+            self._errors: Any = self._ray.exceptions
+            self._nodes = living_nodes(self._ray)
+            self._mailbox = open_mailbox(self._ray)
+            self._serve = self._ray.remote(max_retries=0)(_serve)
+            self._open = opened.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
