@@ -228,7 +228,7 @@ def test_tasks_ask_for_what_they_need(tmp_path):
 def test_a_gpu_is_given_to_the_task_that_asks_for_one():
     import ray
 
-    ray.init(num_cpus=2, num_gpus=2, include_dashboard=False, object_store_memory=80 << 20)
+    ray.init("local", num_cpus=2, num_gpus=2, include_dashboard=False, object_store_memory=80 << 20)
     try:
         config = make_config(dataset="digits", model="mlp", device="cuda")
         needs = needs_of(config, ncgnn.load("digits"), 1, "digits")

@@ -79,7 +79,7 @@ def test_what_is_stopped_and_killed_continues_to_the_same_bits(tmp_path):
 def test_more_workers_than_there_is_room_for_are_refused(tmp_path):
     import ray
 
-    ray.init(num_cpus=1, include_dashboard=False, object_store_memory=80 << 20)
+    ray.init("local", num_cpus=1, include_dashboard=False, object_store_memory=80 << 20)
     try:
         with (
             training_on_ray(workers=2) as train,

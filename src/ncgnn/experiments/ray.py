@@ -391,7 +391,9 @@ def connect(address: str | None, cores: int) -> Generator[Any]:
 def _begin(ray: Any, address: str | None, cores: int) -> None:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
-        options |= {"num_cpus": cores, "include_dashboard": False, "object_store_memory": _STORE}
+        # Without a word Ray would join a cluster that happens to run on this machine.
+        options |= {"address": "local", "num_cpus": cores}
+        options |= {"include_dashboard": False, "object_store_memory": _STORE}
     else:
         _check_reachable(address)
         _check_token(address, address)
