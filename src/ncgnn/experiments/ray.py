@@ -371,7 +371,6 @@ def connect(address: str | None, cores: int) -> Generator[Any]:
     # A cluster started here has its machine to itself, like the processes of the local engine.
     os.environ.setdefault("RAY_worker_niceness", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")  # what is wrong is said in a sentence
     try:
         import ray
     except ImportError:
