@@ -52,14 +52,17 @@ class InProcessPool:
     """Has the interface of a ``WorkerPool``, and works on one task after the other right here."""
 
     def __init__(self, work, workers):
-        self.work, self.tasks, self.stopping = work, [], False
-        cells._load.cache_clear()  # as a new process has loaded nothing
+        self.work, self.tasks, self.stopping, self.lost = work, [], False, ""
+        cells.load_graph.cache_clear()  # as a new process has loaded nothing
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         pass
+
+    def room(self, task):
+        return 1
 
     def add(self, task, *, delay=0.0, first=False):
         self.tasks.insert(0 if first else len(self.tasks), task)
@@ -82,5 +85,4 @@ class InProcessPool:
 @pytest.fixture
 def in_process(monkeypatch):
     """Sweeps and searches without processes, for tests that are not about processes."""
-    for module in ("sweeps", "tuning.search"):
-        monkeypatch.setattr(f"ncgnn.experiments.{module}.WorkerPool", InProcessPool)
+    monkeypatch.setattr("ncgnn.experiments.engines.WorkerPool", InProcessPool)

@@ -303,7 +303,7 @@ def test_what_a_run_failed_with_is_kept_until_it_succeeds(tmp_path, monkeypatch)
         raise InputError("too large")
 
     with monkeypatch.context() as patch:
-        patch.setattr("ncgnn.training.run.new_trainer", refuse)
+        patch.setattr("ncgnn.training.job.new_trainer", refuse)
         with pytest.raises(InputError, match="too large"):
             train_run(tiny_config(), tmp_path)
     folder = RunFolder(tmp_path / tiny_config().name)
@@ -321,7 +321,7 @@ def test_memory_that_is_not_to_be_had_is_kept_as_an_error(tmp_path, monkeypatch)
     def refuse(*_, **__):
         raise RuntimeError("can't allocate memory")
 
-    monkeypatch.setattr("ncgnn.training.run.new_trainer", refuse)
+    monkeypatch.setattr("ncgnn.training.job.new_trainer", refuse)
     with pytest.raises(RuntimeError):
         train_run(tiny_config(), tmp_path)
     kept = RunFolder(tmp_path / tiny_config().name).read_json("error.json")
@@ -337,7 +337,7 @@ def test_an_error_that_cannot_be_kept_hides_no_other(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError("no space left")
 
-    monkeypatch.setattr("ncgnn.training.run.new_trainer", refuse)
+    monkeypatch.setattr("ncgnn.training.job.new_trainer", refuse)
     monkeypatch.setattr(RunFolder, "write_error", full)
     with pytest.raises(InputError, match="too large"):
         train_run(tiny_config(), tmp_path)

@@ -289,7 +289,6 @@ def _run_plan(
         if dataset not in plan.graphs:
             raise UnknownNameError(f"graph of {name}", dataset, list(plan.graphs))
     if options is not None:
-        local = {key: options[key] for key in ("workers", "retry_failed")}
 
         def run(cells: Sequence[RunConfig]) -> Sequence[RunResult]:
             outcome = _run_cells(cells, runs, data_dir=data_dir, **options)
@@ -298,7 +297,7 @@ def _run_plan(
 
         store.run = run
         store.deadline = None if hours is None else monotonic() + 3600 * hours
-        store.search = partial(ncgnn.experiments.tune, data_dir=data_dir, runs=runs, **local)
+        store.search = partial(ncgnn.experiments.tune, data_dir=data_dir, runs=runs, **options)
         plan.train(store, datasets)
         if store.is_late:
             note("The hours are over; the same command continues.")

@@ -284,6 +284,14 @@ Engine = Annotated[
     Literal["local", "ray"],
     typer.Option("--engine", help="local: processes on this machine; ray: a Ray cluster."),
 ]
+TrainEngine = Annotated[
+    Literal["local", "ray"],
+    typer.Option(
+        "--engine",
+        help="local: this process; ray: several processes of a Ray cluster, which train one model "
+        "in batches.",
+    ),
+]
 Address = Annotated[
     str | None,
     typer.Option(
@@ -294,6 +302,22 @@ Workers = Annotated[
     int | None,
     typer.Option(
         "--workers", min=1, metavar="N", help="Runs at a time. Default: as many as there are cores."
+    ),
+]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=1,
+        metavar="N",
+        help="With --engine ray: processes that train one model. Default: as many as there are "
+        "cores.",
+    ),
+]
+ProcessThreads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads", min=1, metavar="N", help="With --engine ray: threads per process. Default: 1."
     ),
 ]
 Threads = Annotated[int, typer.Option("--threads", min=1, metavar="N", help="Threads per worker.")]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,7 +44,7 @@ from ncgnn.cli.terminal import (
 from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from rich.status import Status
 
@@ -71,6 +73,10 @@ def train(
     refit: opt.Refit = False,
     data_dir: opt.DataDir = None,
     runs: opt.Runs = Path("runs"),
+    engine: opt.TrainEngine = "local",
+    address: opt.Address = None,
+    workers: opt.Processes = None,
+    threads: opt.ProcessThreads = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write TensorBoard events while training.")
     ] = False,
@@ -137,7 +143,8 @@ def train(
                 show_costs(list_configs(configs, data_dir), load_for(configs, data_dir), json)
             return
         check_ranks(ranks, configs, refit=refit)
-        results = _train_all(ranks, configs, runs, data_dir, tensorboard)
+        with _open_engine(engine, address, workers, threads, configs) as train_one:
+            results = _train_all(ranks, configs, train_one, runs, data_dir, tensorboard)
         if not ranks.leads:
             return
     made = {result.folder for result in results if result.fresh}
@@ -202,9 +209,32 @@ def check_ranks(ranks: Ranks, configs: list[RunConfig | AutoConfig], *, refit: b
         )
 
 
+@contextmanager
+def _open_engine(
+    engine: str,
+    address: str | None,
+    workers: int | None,
+    threads: int | None,
+    configs: list[RunConfig | AutoConfig],
+) -> Generator[Callable[..., RunResult]]:
+    """Yield what trains a run: this process, perhaps as one of a group, or a Ray cluster."""
+    if engine == "local":
+        if (address, workers, threads) != (None, None, None):
+            raise InputError("--address, --workers and --threads are for --engine ray; add it.")
+        yield ncgnn.training.train_run
+        return
+    if not ncgnn.training.Ranks.here().alone:
+        raise InputError("--engine ray starts its own processes; start it without torchrun.")
+    if any(isinstance(one, ncgnn.training.AutoConfig) for one in configs):
+        raise InputError("auto runs in one process; name --models, or leave --engine ray out.")
+    with ncgnn.experiments.training_on_ray(workers, threads or 1, address) as train_one:
+        yield train_one
+
+
 def _train_all(
     ranks: Ranks,
     configs: list[RunConfig | AutoConfig],
+    train_one: Callable[..., RunResult],
     runs: Path,
     data_dir: Path | None,
     tensorboard: bool,
@@ -238,13 +268,14 @@ def _train_all(
             events = folder if tensorboard and ranks.leads else None
             with progress.run(config, events) as on_epoch:
                 try:
-                    result = ncgnn.training.train_run(
+                    result = train_one(
                         config,
                         runs,
                         graph=graph,
+                        data_dir=data_dir,
                         on_epoch=on_epoch,
                         on_resume=progress.resumed,
-                        before_done=lambda run, said=changes: write_beside(run, said),
+                        before_done=partial(write_beside, changes=changes),
                         stop=stop,
                         start=start,
                         choice=choice,
@@ -417,6 +448,8 @@ def tune(
     device: opt.Device = None,
     data_dir: opt.DataDir = None,
     runs: opt.Runs = Path("runs"),
+    engine: opt.Engine = "local",
+    address: opt.Address = None,
     workers: opt.Workers = None,
     threads: opt.Threads = 1,
     storage: Annotated[
@@ -451,6 +484,8 @@ def tune(
         ),
         data_dir=data_dir,
         runs=runs,
+        engine=engine,
+        address=address,
         workers=workers,
         threads=threads,
         storage=storage,

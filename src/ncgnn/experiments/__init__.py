@@ -7,6 +7,7 @@ from ncgnn.experiments.comparison import (
     compare_runs,
     paired_test,
 )
+from ncgnn.experiments.ray_train import training_on_ray
 from ncgnn.experiments.results import (
     Record,
     Row,
@@ -72,6 +73,7 @@ __all__ = [
     "seen_share",
     "short_names",
     "sweep",
+    "training_on_ray",
     "tune",
     "uneven_efforts",
     "without_pairs",

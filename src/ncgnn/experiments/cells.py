@@ -27,7 +27,6 @@ from ncgnn.training import (
     RunInUseError,
     check_same_config,
     check_same_graph,
-    find_device,
     finished_run,
     is_current,
     train_run,
@@ -96,8 +95,7 @@ def make_cells(
 ) -> list[Cell]:
     """One cell per configuration, in its present state; input that would fail every one is refused.
 
-    Without ``download``, nothing will be trained: graphs that are not at hand have no hashes, and
-    devices are not checked.
+    Without ``download``, nothing will be trained: graphs that are not at hand have no hashes.
     """
     place = None if data_dir is None else Path(data_dir).expanduser().resolve()
     root = Path(runs).expanduser().resolve()
@@ -115,8 +113,6 @@ def make_cells(
         hashes[dataset] = graph.fingerprint
         here = {_split_of(config): config for config in configs if config.data.dataset == dataset}
         splits |= {key: trainable_split(graph, config).sha256 for key, config in here.items()}
-    for device in {config.training.device for config in configs} if download else ():
-        find_device(device)
     cells = {
         config.name: Cell(
             *(config, root, place, threads, hashes.get(config.data.dataset, "")),
@@ -217,7 +213,7 @@ def work(
         warnings.simplefilter("always")
         try:
             use_class(cell.config.model.name, cell.model)
-            graph = _load_graph(cell)
+            graph = _graph_of(cell)
             if cell.warm_up and not cell.folder.is_done() and not cell.folder.is_in_use():
                 _warm_up(cell.config, graph, stop)
             more: dict[str, Any] = {"on_epoch": on_epoch, "stop": stop, "copies": False}
@@ -247,10 +243,10 @@ def fail(cell: Cell, error: str, trace: str = "", *, wrong_input: bool = False) 
     return replace(cell, state="failed", wanted=False, error=error)
 
 
-def _load_graph(cell: Cell) -> Graph:
+def _graph_of(cell: Cell) -> Graph:
     """The graph of a cell, which must be the one that the sweep was planned with."""
     config = cell.config
-    graph = _load(config.data.dataset, cell.data_dir)
+    graph = load_graph(config.data.dataset, cell.data_dir)
     if cell.graph_sha256:
         split = config.make_split(graph)
         if (graph.fingerprint, split.sha256) != (cell.graph_sha256, cell.split_sha256):
@@ -262,7 +258,8 @@ def _load_graph(cell: Cell) -> Graph:
 
 
 @lru_cache(maxsize=2)
-def _load(dataset: str, data_dir: Path | None) -> Graph:
+def load_graph(dataset: str, data_dir: Path | None) -> Graph:
+    """A graph; a process that works on many cells of it loads it once."""
     return load(dataset, data_dir)
 
 

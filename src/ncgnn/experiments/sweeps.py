@@ -5,18 +5,16 @@ Finished runs are never trained again, and interrupted ones continue.
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ncgnn.errors import InputError, NcgnnWarning
-from ncgnn.experiments.cells import fail, make_cells, work
-from ncgnn.experiments.ray import run_ray
-from ncgnn.experiments.workers import WorkerPool
+from ncgnn.experiments.cells import fail, load_graph, make_cells, work
+from ncgnn.experiments.engines import Engine, needs_of
 from ncgnn.nn import model_name
 from ncgnn.training import locate_dataset, make_config, read_config_file, refuse_ranks
 
@@ -24,11 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ncgnn.experiments.cells import Cell
+    from ncgnn.experiments.engines import EngineName
+    from ncgnn.experiments.ray import Needs
     from ncgnn.experiments.tuning.study import SearchState
     from ncgnn.nn import Model
     from ncgnn.training import ConfigFile, RunConfig, RunResult
 
-EngineName = Literal["local", "ray"]
 #: Seconds between two reports of a cell that is trained.
 _REPORT_SECONDS = 0.5
 #: Seconds before a cell that another process trains is looked at again.
@@ -262,28 +261,17 @@ def sweep(
         Finished, failed and left runs.
     """
     refuse_ranks("a sweep")
-    if threads < 1 or (workers is not None and workers < 1):
-        raise InputError(f"workers and threads must be at least 1; got {workers} and {threads}.")
     if retries < 0:
         raise InputError(f"retries must be at least 0; got {retries}.")
-    if engine not in ("local", "ray"):
-        raise InputError(f"engine must be local or ray; got '{engine}'.")
-    if address is not None and engine == "local":
-        raise InputError("--address is that of a Ray cluster; add --engine ray.")
-    if address is not None and workers is not None:
-        raise InputError("an existing cluster decides how many run at a time; leave --workers out.")
+    place = Engine(engine, workers, threads, address)
+    place.check_devices({config.training.device for config in configs})
     watcher = Watcher() if watcher is None else watcher
     options: dict[str, Any] = {"threads": threads, "warm_up": warm_up, "retry_failed": retry_failed}
     cells = {cell.name: cell for cell in make_cells(configs, runs, data_dir, **options)}
     wanted = [cell for cell in cells.values() if cell.wanted]
     watcher.on_plan(wanted, finished=sum(cell.state == "finished" for cell in cells.values()))
     if wanted:
-        workers = default_workers(threads) if workers is None else workers
-        if engine == "local":
-            done = _run_local(wanted, watcher, workers, retries)
-        else:
-            done = run_ray(wanted, watcher, workers=workers, retries=retries, address=address)
-        for cell in done:
+        for cell in _run(wanted, watcher, place, retries):
             watcher.on_end(cell)
             cells[cell.name] = cell
     return SweepResult(tuple(cells.values()))
@@ -314,22 +302,13 @@ def finished_runs(
     return [cell.run for cell in cells if cell.run is not None]
 
 
-def default_workers(threads: int) -> int:
-    """The number of processes that keep every core of this process busy."""
-    known = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
-    return max(1, cores // threads)
-
-
-def _run_local(
-    cells: Iterable[Cell], watcher: Watcher, workers: int, retries: int
-) -> Iterator[Cell]:
-    """Work on cells with processes of this machine.
+def _run(cells: Iterable[Cell], watcher: Watcher, engine: Engine, retries: int) -> Iterator[Cell]:
+    """Work on cells with the processes of an engine.
 
     A cell whose process dies is tried again, from its latest checkpoint, up to ``retries`` times.
     """
     deaths: Counter[str] = Counter()
-    with WorkerPool(_work, workers) as pool:
+    with engine.open(_work, _needs) as pool:
         for cell in cells:
             pool.add(cell)
         for event in pool.events(watcher.stop):
@@ -358,6 +337,14 @@ def _run_local(
                     f"its process was ended {times}, the last time {event.value}; if memory ran "
                     "out, use fewer --workers.",
                 )
+    if pool.lost:
+        warnings.warn(f"the Ray cluster is lost: {pool.lost}", NcgnnWarning, stacklevel=2)
+
+
+def _needs(cell: Cell) -> Needs:
+    """What a cell needs of a machine."""
+    graph = load_graph(cell.config.data.dataset, cell.data_dir)
+    return needs_of(cell.config, graph, cell.threads, cell.name)
 
 
 def _work(cell: Cell, report: Callable[[Any], None], stop: Callable[[], bool]) -> Cell:

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ncgnn._memory import keep_freed_memory
 from ncgnn.errors import InputError, NcgnnError, sentence
@@ -40,7 +40,7 @@ IMPORT_REMEDY = (
     "as an entry point in the group ncgnn.models."
 )
 #: Seconds that a process has at the end to save its state.
-_LAST_SECONDS = 30
+LAST_SECONDS = 30
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,10 @@ class WorkerPool:
         self._false_starts = 0
         #: Whether the tasks have been asked to stop.
         self.stopping = False
+        #: Processes of this machine are replaced and never lost for good.
+        self.lost = ""
 
-    def __enter__(self) -> WorkerPool:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -92,10 +94,14 @@ class WorkerPool:
             _send(worker.pipe, ("stop", None))
             worker.pipe.close()
         for worker in self._workers:
-            worker.process.join(timeout=_LAST_SECONDS)
+            worker.process.join(timeout=LAST_SECONDS)
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
+
+    def room(self, task: Any) -> int:
+        """How many tasks are worked on at a time."""
+        return self._size
 
     def add(self, task: Any, *, delay: float = 0.0, first: bool = False) -> None:
         """Queue a task, at the end or as the first; it begins after ``delay`` seconds or later."""

@@ -39,7 +39,7 @@ from ncgnn.training.config import (
     tables_preset,
     to_toml,
 )
-from ncgnn.training.cost import LONG_SECONDS, Cost, time_text
+from ncgnn.training.cost import LONG_SECONDS, Cost, count_memory, time_text
 from ncgnn.training.estimate import estimate, estimate_run, may_be_long
 from ncgnn.training.evaluation import (
     DETAILS,
@@ -187,6 +187,7 @@ __all__ = [
     "code_versions",
     "compare_trained",
     "config_sha256",
+    "count_memory",
     "deciles",
     "describe_part",
     "edges_of_tables",

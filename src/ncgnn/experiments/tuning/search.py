@@ -29,17 +29,16 @@ from ncgnn._numba import use_threads
 from ncgnn.data import load
 from ncgnn.errors import InputError, sentence
 from ncgnn.experiments.cells import use_class
-from ncgnn.experiments.sweeps import Watcher, default_workers, sweep
+from ncgnn.experiments.engines import Engine, needs_of
+from ncgnn.experiments.sweeps import Watcher, sweep
 from ncgnn.experiments.tuning.space import make_search
 from ncgnn.experiments.tuning.storage import SearchError, quiet
 from ncgnn.experiments.tuning.study import Study, best_trial, failed_trials, step_of
-from ncgnn.experiments.workers import WorkerPool
 from ncgnn.training import (
     ENVIRONMENT,
     SCORE_NAMES,
     RunFolder,
     RunInUseError,
-    find_device,
     refuse_ranks,
     to_toml,
     train_run,
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
     from ncgnn.data import Split
+    from ncgnn.experiments.engines import EngineName, Pool
     from ncgnn.experiments.tuning.space import Search
     from ncgnn.experiments.tuning.study import SearchState, Trial
     from ncgnn.graph import Graph
@@ -123,8 +123,10 @@ def tune(
     search: Mapping[str, Any] | None = None,
     data_dir: Path | str | None = None,
     runs: Path | str = "runs",
+    engine: EngineName = "local",
     workers: int | None = None,
     threads: int = 1,
+    address: str | None = None,
     storage: str | None = None,
     retry_failed: bool = False,
     watcher: Watcher | None = None,
@@ -156,9 +158,12 @@ def tune(
         settings: More fixed values, as :func:`ncgnn.training.make_config` takes them.
         search: More values to search, by ``section.option``.
         data_dir: Folder with npz files.
-        runs: Folder of all runs; the study is a folder in it.
+        runs: Folder of all runs; the study is a folder in it. For a Ray cluster, one that all its
+            machines see.
+        engine: ``local`` processes, or tasks of a ``ray`` cluster.
         workers: Number of processes; by default one for every ``threads`` cores.
         threads: Number of threads of each.
+        address: Of an existing Ray cluster; by default a local one is started.
         storage: URL of a database, if several machines work on the study.
         retry_failed: Whether to try trials and runs that failed before once more.
         watcher: Hears of progress, and may stop the search.
@@ -168,8 +173,9 @@ def tune(
         KeyboardInterrupt: The watcher has stopped the search; all states are saved.
     """
     refuse_ranks("a search")
-    if trials < 1 or threads < 1 or (workers is not None and workers < 1):
-        raise InputError("trials, workers and threads must be at least 1.")
+    if trials < 1:
+        raise InputError(f"trials must be at least 1; got {trials}.")
+    place = Engine(engine, workers, threads, address)
     if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
         raise InputError(f"timeout must be a number of seconds above 0; got {timeout}.")
     made = make_search(
@@ -186,25 +192,27 @@ def tune(
     root = Path(runs).expanduser().resolve()
     at_hand = None if data_dir is None else Path(data_dir).expanduser().resolve()
     watcher = Watcher() if watcher is None else watcher
-    workers = default_workers(threads) if workers is None else workers
-    find_device(made.base.training.device)
+    place.check_devices([made.base.training.device])
     graph = load(made.base.data.dataset, at_hand)
     seen = seen_share(graph, made.base.data, made.seeds, fresh)
-    with quiet():
-        study = _open_study(made, graph, fresh, root, trials, storage)
-        if retry_failed and study.state().done < trials:
-            study.retry_failed()
-        best = _run_search(study, at_hand, workers, threads, timeout, watcher)
-        state = study.state()
-    evaluated = sweep(
-        [made.config(best.params, seed) for seed in fresh],
-        root,
-        data_dir=at_hand,
-        workers=workers,
-        threads=threads,
-        retry_failed=retry_failed,
-        watcher=watcher,
-    )
+    with place.started():
+        with quiet():
+            study = _open_study(made, graph, fresh, root, trials, storage)
+            if retry_failed and study.state().done < trials:
+                study.retry_failed()
+            best = _run_search(study, graph, at_hand, place, timeout, watcher)
+            state = study.state()
+        evaluated = sweep(
+            [made.config(best.params, seed) for seed in fresh],
+            root,
+            data_dir=at_hand,
+            engine=engine,
+            workers=workers,
+            threads=threads,
+            address=address,
+            retry_failed=retry_failed,
+            watcher=watcher,
+        )
     if evaluated.left:
         raise KeyboardInterrupt
     return TuneResult(
@@ -289,9 +297,9 @@ def _check_graph_of_runs(runs: Path, search: Search, fresh: Iterable[int], graph
 
 def _run_search(
     study: Study,
+    graph: Graph,
     data_dir: Path | None,
-    workers: int,
-    threads: int,
+    engine: Engine,
     timeout: float | None,
     watcher: Watcher,
 ) -> FrozenTrial:
@@ -301,9 +309,12 @@ def _run_search(
     watcher.on_trial(state)
     try:
         if not state.is_over:
+            threads, config = engine.threads, study.search.base
+            needs = needs_of(config, graph, threads, study.folder.name)
             _run_workers(
+                engine.open(_work, lambda _: needs),
                 (study.search, study.folder, study.total, study.url, data_dir, threads),
-                min(workers, study.total - state.done),
+                study.total - state.done,
                 on_trial=lambda: watcher.on_trial(study.state()),
                 stop=lambda: watcher.stop() or time.monotonic() >= end,
             )
@@ -323,12 +334,16 @@ def _run_search(
 
 
 def _run_workers(
-    task: tuple[Any, ...], workers: int, on_trial: Callable[[], None], stop: Callable[[], bool]
+    pool: Pool,
+    task: tuple[Any, ...],
+    trials: int,
+    on_trial: Callable[[], None],
+    stop: Callable[[], bool],
 ) -> None:
     """Have processes take trials until none is left; a process that dies is replaced."""
     deaths = 0
-    with WorkerPool(_work, workers) as pool:
-        for _ in range(workers):
+    with pool:
+        for _ in range(min(pool.room(task), trials)):
             pool.add(task)
         for event in pool.events(stop):
             if event.kind == "report":
@@ -344,6 +359,10 @@ def _run_workers(
                         "fewer --workers."
                     )
                 pool.add(task)
+    if pool.lost:
+        raise SearchError(
+            f"the Ray cluster is lost: {pool.lost}; the same command continues the search."
+        )
 
 
 def _work(task: tuple[Any, ...], report: Callable[[Any], None], stop: Callable[[], bool]) -> None:
