@@ -22,7 +22,8 @@ pytest.importorskip("ray", reason="Ray is not installed; pip install 'ncgnn[ray]
 pytest.importorskip("pandas", reason="Ray Train is not installed; pip install 'ncgnn[ray]'")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
-SETTINGS = {"hidden": 16, "epochs": 12, "patience": 12, "batch_size": 256, "fanout": (5, 5)}
+# Long enough to be stopped and killed on the way.
+SETTINGS = {"hidden": 16, "epochs": 150, "patience": 150, "batch_size": 256, "fanout": (5, 5)}
 
 
 def config(**settings):
