@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ncgnn.experiments.ray import Needs
     from ncgnn.graph import Graph
     from ncgnn.nn import Model
-    from ncgnn.training import RunConfig, RunFolder, RunResult, Start
+    from ncgnn.training import Choice, RunConfig, RunFolder, RunResult, Start
 
 #: Seconds between two looks at what the processes have told.
 _LOOK = 0.2
@@ -53,6 +53,7 @@ class _Job:
     data_dir: Path | None
     threads: int
     start: Start | None
+    choice: Choice | None
     before_done: Callable[[RunFolder], object] | None
     model: type[Model] | None
     variable: str | None
@@ -103,12 +104,13 @@ def _train_together(
     before_done: Callable[[RunFolder], object] | None = None,
     stop: Callable[[], bool] | None = None,
     start: Start | None = None,
+    choice: Choice | None = None,
 ) -> RunResult:
     """Train a run with several processes; ``graph`` is for what must be known before they start."""
     place = None if data_dir is None else data_dir.expanduser().resolve()
     root = runs.expanduser().resolve()
     job = _Job(
-        *(config, root, place, threads, start, before_done),
+        *(config, root, place, threads, start, choice, before_done),
         model=importable_class(config.model.name),
         variable=os.environ.get(DATA_VARIABLE),
     )
@@ -279,4 +281,5 @@ def _train(job: _Job, line: Line, tell: Callable[[str, Any], None]) -> RunResult
         before_done=job.before_done,
         stop=line.stopped.is_set,
         start=job.start,
+        choice=job.choice,
     )
