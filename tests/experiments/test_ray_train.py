@@ -31,8 +31,13 @@ def config(**settings):
 
 
 def kill_one(runs, killed):
-    """Kill a process of the group once some epochs are done."""
-    wait_until(lambda: any(p.stat().st_size for p in runs.glob("*/metrics.jsonl")))
+    """Kill a process of the group once it has done some epochs more."""
+
+    def size():
+        return sum(p.stat().st_size for p in runs.glob("*/metrics.jsonl"))
+
+    before = size()
+    wait_until(lambda: size() > before)
     for process in psutil.Process(os.getpid()).children(recursive=True):
         if any("RayTrainWorker" in part for part in process.cmdline()):
             process.kill()

@@ -26,7 +26,7 @@ MODELS = (
 
 
 # Trees and labels have no gradients.
-WITHOUT = {"majority", "propagation", "boosting"}
+WITHOUT = {"majority", "propagation", "boosting", "feature-boosting"}
 
 
 @pytest.mark.parametrize("model", sorted(WITHOUT))

@@ -19,7 +19,8 @@ from ncgnn.training import load_run, make_config, refit_run, train_run
 
 FITTED = [name for name in model_names() if model_class(name).fits_at_once]
 #: Trees of a few rounds.
-OPTIONS = {"boosting": {"rounds": 4, "smallest_leaf": 3, "penalty": 0.1}}
+FEW_ROUNDS = {"rounds": 4, "smallest_leaf": 3, "penalty": 0.1}
+OPTIONS = dict.fromkeys(("boosting", "feature-boosting"), FEW_ROUNDS)
 #: They read labels in a pass.
 READERS = ("propagation", "boosting")
 
@@ -43,8 +44,20 @@ def digits():
     return ncgnn.load("digits")
 
 
-def test_there_are_four():
-    assert FITTED == ["majority", "logistic", "propagation", "boosting"]
+def test_which_they_are():
+    assert FITTED == ["majority", "logistic", "propagation", "boosting", "feature-boosting"]
+
+
+def test_trees_of_features_alone_see_no_edge(digits):
+    trained = fit(digits, "feature-boosting")
+    alone = ncgnn.Graph.from_edge_index(
+        np.zeros((2, 0), dtype=int), num_nodes=digits.num_nodes,
+        features=digits.features, labels=digits.labels,
+    )  # fmt: skip
+    same = fit(alone, "feature-boosting", split=trained.split)
+    assert np.array_equal(
+        same.probabilities(calibrated=False), trained.probabilities(calibrated=False)
+    )
 
 
 @pytest.mark.parametrize("model", FITTED)
@@ -57,6 +70,7 @@ def test_training_is_one_epoch_whose_numbers_are_those_of_the_model(model, digit
         assert record[f"{part}_accuracy"] == pytest.approx(scores[part]["accuracy"])
     assert record["loss"] == pytest.approx(scores["train"]["loss"], rel=1e-5)
     least = {"majority": 0.08, "logistic": 0.93, "propagation": 0.95, "boosting": 0.9}
+    least["feature-boosting"] = 0.8
     assert scores["test"]["accuracy"] > least[model]
 
 

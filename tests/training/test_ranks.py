@@ -280,7 +280,7 @@ def test_ranks_share_the_work_of_inference(monkeypatch, count):
         thread.join()
     for one in found:
         assert torch.equal(one, alone)  # rows are those of the same blocks
-    blocks = len(minibatch._row_blocks(BlockMaker(trainer.inputs, trainer.model)))
+    blocks = len(minibatch.row_parts(BlockMaker(trainer.inputs, trainer.model)))
     # With fewer blocks than processes each computes all of them.
     assert sum(computed) == 2 * blocks * (1 if count <= blocks else count)
 
