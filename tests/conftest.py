@@ -14,6 +14,12 @@ from ncgnn.errors import sentence
 from ncgnn.experiments import cells
 from ncgnn.experiments.workers import Event
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Workers share the cores, and threads of one would wait for those of another.
+    numba.get_num_threads()  # its first call starts threads, and sets torch's number of them
+    torch.set_num_threads(1)
+    numba.set_num_threads(1)
+
 # A busy machine is no failure.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
