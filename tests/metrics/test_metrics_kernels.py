@@ -416,7 +416,7 @@ def test_results_do_not_depend_on_threads_and_blocks(
     available = min(2, numba.config.NUMBA_NUM_THREADS)
     summed = []
     for threads in range(1, available + 1):
-        numba.set_num_threads(threads)
+        _compile.use_threads(threads)
         assert _compile.thread_count() == threads
         parts, shares = everything(case)
         for one, other in zip(whole, parts, strict=True):
