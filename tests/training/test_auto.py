@@ -599,3 +599,21 @@ def test_others_must_answer_for_the_same_nodes(graph):
     one, other = (ncgnn.fit(some, "mlp", **options) for some in (graph, larger))
     with pytest.raises(InputError, match="others must be models of the same graph"):
         one.predict(larger, only="new", others=[other])
+
+
+def test_an_average_of_features_alone_is_told_beside_the_graph(graph, place, tmp_path):
+    search = Search(asked(place), graph, tmp_path)
+    search.run()
+    rows = {row.title: row for row in search.rows.values()}
+    plain = [search._load(rows[title]) for title in ("logistic", "mlp")]
+    average = make_mixture([one.trained for one in plain], [0.5, 0.5], "none")
+    row = Row("average of logistic, mlp", "mixture", "")
+    facts = search._facts(plain[0].__class__(average, row))
+    assert facts["gain"]["features"] == row.title
+    assert facts["sentence"].startswith(
+        f"The graph adds nothing that validation shows: {row.title}"
+    )
+    told = facts["sentence"].split("; ")[1]
+    assert told.startswith(("gcn", "ncgcn", "propagation", "average of"))
+    assert "logistic" not in told
+    assert "mlp" not in told

@@ -39,7 +39,7 @@ from ncgnn.training.forecast import forecast
 from ncgnn.training.loading import new_inputs, new_trainer, read_trained
 from ncgnn.training.run import is_current
 from ncgnn.training.trainer import check_trainable, predict
-from ncgnn.training.verdict import judge
+from ncgnn.training.verdict import judge, sees_edges
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -427,10 +427,7 @@ class Search:
     def _facts(self, found: Found) -> dict[str, Any]:
         """What ``auto.json`` says."""
         rows = [*self.rows.values()]
-        sees_graph = found.trained.model.edges != "none" or any(
-            model_class(one.config.model.name).edges != "none" for one in found.trained.experts
-        )
-        other = self._best_of(found, sees_graph=not sees_graph)
+        other = self._best_of(found, sees_graph=not sees_edges(found.trained))
         beside = (None, None) if other is None else (other.trained, other.row)
         verdict = judge(found.trained, found.row, rows, *beside)
         return {

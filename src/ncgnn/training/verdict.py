@@ -41,7 +41,7 @@ def judge(
             chosen model is of that kind, the best of what sees the graph.
         beside: Its row.
     """
-    sees_graph = _sees_graph(trained)
+    sees_graph = sees_edges(trained)
     gain: dict[str, Any] | None = None
     if other is not None and beside is not None:
         pair = (trained, other) if sees_graph else (other, trained)
@@ -64,7 +64,7 @@ def _uses_both(model: str) -> bool:
     return model != "propagation" and model_class(model).edges != "none"
 
 
-def _sees_graph(trained: TrainedModel) -> bool:
+def sees_edges(trained: TrainedModel) -> bool:
     """Whether edges play a part in a model, or in one of its experts."""
     names = [expert.config.model.name for expert in trained.experts]
     return any(model_class(n).edges != "none" for n in names or [trained.config.model.name])
