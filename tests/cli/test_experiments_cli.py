@@ -303,10 +303,10 @@ def test_all_targets_are_listed():
 def test_results_are_silent_on_refused_runs_of_other_graphs_and_short_on_many(tmp_path):
     run("train", "digits", "--model", "gcn", *SMALL, "--runs", tmp_path)
     for name in "abcdefg":
-        graph = Graph.from_edge_index([[0, 1], [1, 0]], num_nodes=9, labels=[0, 1, 2] * 3)
+        graph = Graph.from_edge_index([[0, 1], [1, 0]], num_nodes=9, labels=[0] * 9)
         ncgnn.save(graph, tmp_path / f"{name}.npz")
         train = ("train", tmp_path / f"{name}.npz", "--model", "gcn", *SMALL)
-        run(*train, "--runs", tmp_path, code=2)  # no features
+        run(*train, "--runs", tmp_path, code=2)  # one class
     asked = run("results", "--runs", tmp_path, "digits")
     assert "not shown" not in asked.stderr
     every = run("results", "--runs", tmp_path)

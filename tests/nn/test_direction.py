@@ -298,11 +298,11 @@ def test_weights_of_edges_count_or_a_warning_says_that_they_do_not(name):
     if name != "mixture":  # its experts decide
         assert model.uses_weights == kind.uses_weights
     if model.uses_weights:
-        model.check_edges(inputs.graph)
+        model.check_graph(inputs.graph)
     else:
         with pytest.warns(NcgnnWarning, match="does not use the weights of edges"):
-            model.check_edges(inputs.graph)
-    model.check_edges(without.graph)
+            model.check_graph(inputs.graph)
+    model.check_graph(without.graph)
 
 
 @pytest.mark.parametrize("self_loops", [True, False])

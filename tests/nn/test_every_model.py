@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -11,14 +12,12 @@ from baseline_checks import make_fitted
 from drawn_graphs import Drawn, drawn_graph
 
 import ncgnn
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.nn import model_class, model_names
 from ncgnn.nn.registry import BUILT_IN
 from ncgnn.testing import check_model
 from ncgnn.training import make_config
 
-#: Features play no part.
-FEATURELESS = {"majority", "propagation"}
 #: Nodes of one degree are taken in their order when WRGAT looks for similar ones.
 ORDERED = {"wrgat"}
 SMALL_TREES = {"rounds": 3, "smallest_leaf": 1, "penalty": 0.1, "held_out": 0.0, "tried": 1.0}
@@ -108,7 +107,7 @@ def test_wrong_nodes_and_precisions_are_refused(name):
             model(inputs, None, None, torch.tensor(nodes))
     with pytest.raises(InputError, match="make both alike"):
         model(drawn_graph(2).inputs(torch.float32))
-    if isinstance(getattr(model, "layer", "gcn"), str) and name not in FEATURELESS:
+    if isinstance(getattr(model, "layer", "gcn"), str) and model.uses_features:
         # not PyG's layers
         with pytest.raises(InputError, match="takes 16 features; the graph has 15"):
             model(drawn_graph(2, features=15).inputs())
@@ -173,11 +172,13 @@ def test_presets_hold_for_the_papers_graphs(name):
 
 
 @pytest.mark.parametrize("name", model_names())
-def test_features_are_needed(name):
+def test_features_may_be_missing(name):
     nodes = list(range(20))
     graph = ncgnn.Graph.from_edge_index([nodes, [*nodes[1:], 0]], labels=[0, 1] * 10)
-    with pytest.raises(InputError, match="has no features"):
-        ncgnn.fit(graph, name, **small(name))
+    told = model_class(name).uses_features
+    with pytest.warns(NcgnnWarning, match="no features") if told else nullcontext():
+        trained = ncgnn.fit(graph, name, **small(name))
+    assert len(trained.predict(only="test")) == 4
 
 
 @pytest.mark.parametrize("name", model_names())

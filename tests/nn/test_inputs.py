@@ -128,10 +128,12 @@ def test_propagated_features_are_the_product(sparse):
     assert torch.allclose(dense, operator.to_dense() @ drawn.X)
 
 
-def test_a_graph_without_features_is_refused():
-    graph = Graph.from_edge_index(np.array([[0], [1]]), require_labels=False, name="bare")
-    with pytest.raises(InputError, match="'bare' has no features"):
-        GraphInputs(graph)
+def test_nodes_without_features_are_all_alike():
+    graph = Graph.from_edge_index(np.array([[0], [1]]), num_nodes=3, require_labels=False)
+    inputs = GraphInputs(graph)
+    assert torch.equal(inputs.x, torch.ones(3, 1))
+    assert inputs.num_features == 1
+    assert graph.features is None
 
 
 def test_unknown_scaling_is_refused():

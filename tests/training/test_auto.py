@@ -12,7 +12,7 @@ import torch
 
 import ncgnn
 from ncgnn.data import Split
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.nn import model_class
 from ncgnn.training import (
     AutoWatcher,
@@ -574,6 +574,29 @@ def test_without_edges_models_of_features_are_tried(place):
                                         features=np.eye(30), labels=np.arange(30) % 2)  # fmt: skip
     found = {one.model for one in list_candidates(make_auto(dataset=place), alone)}
     assert found == {"majority", "logistic", "feature-boosting", "mlp"}
+
+
+def test_without_features_the_commonest_class_stands_for_them(graph, tmp_path):
+    bare = ncgnn.Graph.from_edge_index(graph.edge_index(), labels=graph.labels)
+    place = tmp_path / "bare.npz"
+    ncgnn.save(bare, place)
+    assert {one.model for one in list_candidates(make_auto(dataset=str(place)), bare)} >= {
+        "majority", "propagation", "boosting", "gcn", "ncgcn",
+    }  # fmt: skip
+    names = ["majority", "propagation", "boosting", "ncgcn"]
+    with pytest.warns(NcgnnWarning, match="the nodes have no features"):
+        run = auto_run(asked(str(place), candidates=names), tmp_path / "runs", graph=bare)
+    gain = facts_of(run)["gain"]
+    assert gain["features"] == "majority"
+    assert "to the commonest class" in facts_of(run)["sentence"]
+    test = run.result["scores"]["test"]
+    assert test["accuracy"] > 0.4  # the commonest class has a third
+    trained = load_run(run.folder)
+    later = trained.graph.extend(1, [[0], [300]])
+    assert trained.predict(later, only="new").table.num_rows == 1
+    why = trained.explain(0)
+    assert why.num_features == 0
+    assert {effect.part for effect in why.effects} == {"neighbors", "neighbor"}
 
 
 def test_random_numbers_of_the_program_stay_as_they_were(graph):

@@ -20,7 +20,7 @@ from ncgnn.nn.inputs import (
     SPARSE_COST,
     FeatureScaling,
     GraphInputs,
-    check_features,
+    features_of,
 )
 from ncgnn.nn.masking import MaskedInputs, masked_row
 from ncgnn.nn.minibatch import (
@@ -79,13 +79,13 @@ __all__ = [
     "SeparatedOptions",
     "Separation",
     "block_hops",
-    "check_features",
     "check_layered",
     "compute_block",
     "compute_rows",
     "counting_phases",
     "describe_error",
     "describe_unknown_option",
+    "features_of",
     "infer",
     "is_layered",
     "layers_error",

@@ -178,6 +178,7 @@ class Model(nn.Module):
         edges: Whether a node sees ``incoming`` edges, edges in ``both`` directions, or ``none``; by
             default, where the model has an option ``direction``.
         uses_weights: Whether the weights of edges count.
+        uses_features: Whether features count, or labels and edges alone.
         Options: Its options with their types, defaults and descriptions. A class whose
             ``__init__`` has keyword parameters need not write one.
         fits_at_once: Whether :meth:`begin_phase` finds all that there is to learn, so that training
@@ -211,6 +212,7 @@ class Model(nn.Module):
     memory: ClassVar[str] = "nodes × hidden"
     edges: ClassVar[Edges] = "incoming"
     uses_weights: bool = False
+    uses_features: ClassVar[bool] = True
     Options = ModelOptions
     fits_at_once: ClassVar[bool] = False
     computes_all: ClassVar[bool] = True
@@ -351,8 +353,8 @@ class Model(nn.Module):
         """The weight α of message passing in each group; None where there is none."""
         return None
 
-    def check_edges(self, graph: Graph) -> None:
-        """Refuse to be trained with directions that a graph lacks, and tell of weights not used.
+    def check_graph(self, graph: Graph) -> None:
+        """Refuse directions that a graph lacks; tell of missing features and of weights not used.
 
         Raises:
             InputError: ``direction`` is ``separate``, and edges have none.
@@ -365,6 +367,13 @@ class Model(nn.Module):
         if graph.edge_weights is not None and not self.uses_weights and self.edges != "none":
             warnings.warn(
                 f"{self.title} does not use the weights of edges: all count alike.",
+                NcgnnWarning,
+                stacklevel=2,
+            )
+        if graph.features is None and self.uses_features:
+            warnings.warn(
+                "the nodes have no features: most models see them all alike but for their edges; "
+                "'propagation' and 'boosting' go by the labels around, and 'auto' compares.",
                 NcgnnWarning,
                 stacklevel=2,
             )

@@ -89,7 +89,7 @@ class GraphInputs:
         self.scaling: FeatureScaling = scaling
         self.num_nodes = self.num_rows = self.graph.num_nodes
         self.num_classes = self.graph.num_classes
-        features = check_features(self.graph)
+        features = features_of(self.graph)
         self.features = _constant(_scale(features, scaling), self.device, dtype)
         self.num_features = int(self.features.shape[1])
         self.labels = share(self.graph.labels).to(self.device)
@@ -388,17 +388,10 @@ class GraphInputs:
 _OF_PAIRS = ("adjacency", "weighted_adjacency", "undirected_adjacency", "along")
 
 
-def check_features(graph: Graph) -> Any:
-    """The features of a graph.
-
-    Raises:
-        InputError: It has none.
-    """
+def features_of(graph: Graph) -> Any:
+    """The features of a graph; one column of ones where it has none, and edges alone tell."""
     if graph.features is None:
-        raise InputError(
-            f"the graph '{graph.name}' has no features; models need them. Features that "
-            "always work are its degrees or one column of ones."
-        )
+        return np.ones((graph.num_nodes, 1), dtype=np.float32)
     return graph.features
 
 

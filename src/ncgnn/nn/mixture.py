@@ -259,10 +259,10 @@ class Mixture(Model):
             return None
         return cast("Model", self.experts[self.grouped]).channel_alpha
 
-    def check_edges(self, graph: Graph) -> None:
+    def check_graph(self, graph: Graph) -> None:
         """Refuse what one of the experts refuses."""
         for expert in cast("Sequence[Model]", self.experts):
-            expert.check_edges(graph)
+            expert.check_graph(graph)
 
     def begin_phase(
         self, number: int, inputs: GraphInputs, train: torch.Tensor, labels: torch.Tensor

@@ -248,13 +248,14 @@ def list_candidates(wanted: AutoConfig, graph: Graph) -> list[Candidate]:
 
     Every model comes once, those first that are fitted in one go, and then those with other values
     and other rates, so that a short time has seen one of each kind. Where edges point somewhere,
-    models tell their directions apart; where there are none, models of features alone are tried.
+    models tell their directions apart. Where there are none, models of features alone are tried,
+    and where nodes have no features those of the graph.
     """
     names = wanted.options.candidates
-    if names is None and not graph.num_entries:
-        names = [name for name in (*FITTED, *STEPWISE) if model_class(name).edges == "none"]
-    fitted = [name for name in FITTED if name in (names or model_names())]
-    stepwise = [name for name in names or STEPWISE if name not in FITTED]
+    if names is None:
+        names = [one for one in (*FITTED, *STEPWISE) if _sees_something(one, graph)]
+    fitted = [name for name in FITTED if name in names]
+    stepwise = [name for name in names if name not in FITTED]
     rates = RATES if graph.source is None else TABLE_RATES
     if {"learning_rate", "weight_decay"} & wanted.training.keys():
         rates = (rates[0],)
@@ -281,6 +282,13 @@ def list_candidates(wanted: AutoConfig, graph: Graph) -> list[Candidate]:
     for one in found:  # a value may be the default, or given for all
         once.setdefault(one.config.name, one)
     return list(once.values())
+
+
+def _sees_something(model: str, graph: Graph) -> bool:
+    """Whether a graph has what a model looks at; the commonest class needs nothing."""
+    if model_class(model).edges == "none":
+        return graph.features is not None or model == "majority"
+    return graph.num_entries > 0
 
 
 def _name_rates(rate: float, decay: float) -> dict[str, float]:

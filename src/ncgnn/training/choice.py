@@ -83,7 +83,7 @@ def choose_batches(
     """
     training = config.training
     asked = training.batch_size is not None or not training.memory_check
-    if asked or graph.features is None or training.device != "cpu":
+    if asked or training.device != "cpu":
         return config, None
     batches = config.replaced("training", batch_size=BATCH_SIZE)
     if runs is not None:

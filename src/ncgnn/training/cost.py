@@ -18,7 +18,7 @@ import torch
 
 from ncgnn._memory import available_gib, used_gib
 from ncgnn.errors import InputError
-from ncgnn.nn import GIB, MOST_ENTRIES, SPARSE_COST, Model, check_features, model_class
+from ncgnn.nn import GIB, MOST_ENTRIES, SPARSE_COST, Model, features_of, model_class
 from ncgnn.training.requirements import empty_model
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def count_cost(config: RunConfig, graph: Graph, epoch_seconds: float | None = No
 
 def count_memory(config: RunConfig, graph: Graph) -> float | None:
     """GiB that a run on the whole graph will take at its peak; None where it is not known."""
-    known = None if graph.features is None else _coefficients().get(kind_of(config))
+    known = _coefficients().get(kind_of(config))
     if known is None or config.training.device != "cpu":
         return None
     return _weighted(known["memory"], Sizes.of(config, graph).bytes()) / GIB
@@ -176,7 +176,7 @@ def is_too_large(config: RunConfig, graph: Graph) -> bool:
 
 def can_take_batches(config: RunConfig, graph: Graph) -> bool:
     """Whether the model can be trained in batches."""
-    model = empty_model(config, graph.num_features, graph.num_classes)
+    model = empty_model(config, features_of(graph).shape[1], graph.num_classes)
     return model is not None and model.layered and not model.fits_at_once
 
 
@@ -271,8 +271,8 @@ class Sizes:
     @classmethod
     def of(cls, config: RunConfig, graph: Graph) -> Sizes:
         """Count; of products with sparse features, some rows are looked at."""
-        features, options = check_features(graph), config.model.options
-        nodes, columns = graph.num_nodes, graph.num_features
+        features, options = features_of(graph), config.model.options
+        nodes, columns = features.shape
         nnz = features.size if isinstance(features, np.ndarray) else features.nnz
         dense = isinstance(features, np.ndarray) or SPARSE_COST * nnz >= nodes * columns
         count = float(nodes * columns if dense else nnz)
@@ -334,7 +334,7 @@ def _on_no_device(config: RunConfig, graph: Graph) -> Model:
     """The model without memory for its weights."""
     kind = model_class(config.model.name)
     with torch.device("meta"):
-        return kind(graph.num_features, graph.num_classes, **config.model.options)
+        return kind(features_of(graph).shape[1], graph.num_classes, **config.model.options)
 
 
 def _propagates(model: Model) -> bool:
@@ -347,7 +347,7 @@ def _propagates(model: Model) -> bool:
 
 def _propagated(graph: Graph, count: float, dense: bool, groups: int) -> tuple[float, float, bool]:
     """Entries of the product of operator and features: formed, kept, and whether dense then."""
-    nodes, columns, entries = graph.num_nodes, graph.num_features, graph.num_entries
+    (nodes, columns), entries = features_of(graph).shape, graph.num_entries
     whole = float(nodes * columns)
     formed = whole
     if not dense:

@@ -90,7 +90,7 @@ def estimate_run(config: RunConfig, graph: Graph) -> Cost | None:
         config: The configuration.
         graph: The graph.
     """
-    if graph.features is None or config.training.device != "cpu":
+    if config.training.device != "cpu":
         return None
     if config.training.batch_size is not None:
         return _estimate_batches(config, graph)
@@ -190,7 +190,7 @@ def _share_seen(config: RunConfig, graph: Graph) -> float:
 def may_be_long(config: RunConfig, graph: Graph) -> bool:
     """Whether a run could take long on a slow machine; nothing is timed for it."""
     training = config.training
-    if graph.features is None or training.device != "cpu":
+    if training.device != "cpu":
         return False
     batches = training.batch_size is not None
     if not (can_take_batches if batches else count_memory)(config, graph):

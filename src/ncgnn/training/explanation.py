@@ -441,8 +441,10 @@ class _Trial:
 
 
 def _dense_row(graph: Graph, node: int) -> NDArray[Any]:
-    """The features of a node as an array of its own."""
+    """The features of a node as an array of its own; none count where the graph has none."""
     features: Any = graph.features
+    if features is None:
+        return np.zeros(1)
     row = features[node] if isinstance(features, np.ndarray) else features[[node]].toarray()[0]
     return np.array(row)
 

@@ -445,11 +445,13 @@ class Search:
     def _best_of(self, found: Found, *, sees_graph: bool) -> Found | None:
         """The best of other candidates that see the graph, or of those that see features alone.
 
-        As the one that was found may be an average, an average of these counts as well.
+        As the one that was found may be an average, an average of these counts as well. Where nodes
+        have no features, the commonest class stands for them.
         """
+        bare = self.graph.features is None
         rows = [
             row for row in self._finished()
-            if row is not found.row and row.model != "majority"
+            if row is not found.row and (bare or row.model != "majority")
             and (model_class(row.model).edges != "none") == sees_graph
         ]  # fmt: skip
         if not rows:

@@ -91,8 +91,9 @@ class Start:
         """
         _check_model(earlier, config, run)
         graph, known = inputs.graph, earlier.graph
-        features = _match(known.feature_names, graph.feature_names, known.num_features,
-                          graph.num_features, "features", run)  # fmt: skip
+        features = _match(known.feature_names, graph.feature_names,
+                          earlier.inputs.num_features, inputs.num_features,
+                          "features", run)  # fmt: skip
         classes = _match(known.class_names, graph.class_names, known.num_classes,
                          graph.num_classes, "classes", run)  # fmt: skip
         split, learned = _inherit_parts(earlier, config, graph, run)
@@ -105,7 +106,7 @@ class Start:
             matched,
             split,
             learned,
-            (len(features.new), graph.num_features),
+            (len(features.new), inputs.num_features),
             (len(classes.new), graph.num_classes),
         )
 

@@ -12,7 +12,7 @@ import numpy as np
 from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.graph import as_graph, whole_number
 from ncgnn.metrics import neighborhood_confusion, node_kinds
-from ncgnn.nn import check_features, model_class, model_name
+from ncgnn.nn import model_class, model_name
 from ncgnn.training.config import find_option, make_config, tables_preset
 from ncgnn.training.folds import answer_fold, draw_folds
 from ncgnn.training.label_noise import as_opinion, count_suspects, neighbor_opinion, weigh
@@ -113,7 +113,6 @@ def find_suspects(
             raise InputError(f"find_suspects: {key} is said by an argument or by the folds.")
     whole_number(seed, "seed")
     graph = as_graph(graph, labels)
-    check_features(graph)
     fold = draw_folds(graph.labels, folds, seed)
     opinions = gather_opinions(
         graph, fold, model, seed=seed, device=device, settings=settings, on_fold=on_fold

@@ -43,7 +43,6 @@ from ncgnn.nn import (
     DropoutKey,
     Grouper,
     Grouping,
-    check_features,
     compute_block,
     infer,
     is_layered,
@@ -139,7 +138,7 @@ class Trainer:
     ) -> None:
         check_trainable(inputs.graph, split)
         check_metric(config.metric, inputs.graph.labels[split.val])
-        model.check_edges(inputs.graph)
+        model.check_graph(inputs.graph)
         self.model, self.split, self.config = model, split, config
         self.train, self.val, self.test = (
             torch.from_numpy(part.copy()).to(inputs.device)
@@ -510,9 +509,8 @@ def check_trainable(graph: Graph, split: Split) -> None:
     """Refuse what no model could be trained with.
 
     Raises:
-        InputError: Features, classes, training or validation nodes, or their labels are missing.
+        InputError: Classes, training or validation nodes, or their labels are missing.
     """
-    check_features(graph)
     if not len(split.train) or not len(split.val):
         raise InputError("training needs training and validation nodes; the split lacks them.")
     nodes = np.concatenate([split.train, split.val, split.test])

@@ -51,7 +51,8 @@ def judge(
     if gain is None:
         said = _say_unknown(sees_graph)
     elif sees_graph:
-        said = _say_gain(gain)
+        bare = trained.graph.features is None
+        said = _say_gain(gain, "the commonest class" if bare else "the features alone")
     else:
         said = _say_none(gain, chosen, beside)
     gains_nothing = gain is not None and gain["accuracy"][2] < _NO_GAIN
@@ -113,18 +114,18 @@ def _say_none(gain: dict[str, Any], chosen: Row, beside: Row | None) -> str:
     )
 
 
-def _say_gain(gain: dict[str, Any]) -> str:
-    """What the graph adds, in a sentence."""
+def _say_gain(gain: dict[str, Any], rest: str) -> str:
+    """What the graph adds to what is known without it, in a sentence."""
     value, low, high = gain["accuracy"]
     interval = f"95 %: {_points(low)} to {_points(high)}"
     which = "test" if gain["part"] == "test" else "validation"
     if low > 0:
-        text = f"The graph adds {_points(value)} points to the features alone ({interval})"
+        text = f"The graph adds {_points(value)} points to {rest} ({interval})"
     elif high < 0:
-        text = f"The graph costs: {_points(value)} points against features alone ({interval})"
+        text = f"The graph costs: {_points(value)} points against {rest} ({interval})"
     else:
         text = (
-            f"Whether the graph adds something to the features alone, {gain['nodes']:,} {which} "
+            f"Whether the graph adds something to {rest}, {gain['nodes']:,} {which} "
             f"nodes cannot tell: {_points(value)} points ({interval})"
         )
     if gain["mixed"] is not None:

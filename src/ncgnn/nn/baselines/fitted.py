@@ -34,6 +34,7 @@ class Majority(Model):
     paper = "Class shares of the training nodes"
     edges = "none"
     memory = "classes"
+    uses_features = False
     fits_at_once = True
     reach = 0
 
@@ -233,6 +234,7 @@ class Propagation(Model):
     edges = "both"
     memory = "nodes × classes"
     uses_weights = True
+    uses_features = False
     fits_at_once = True
     Options = PropagationOptions
 
