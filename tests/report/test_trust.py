@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 import ncgnn
 from ncgnn.report import picture, trust_figure, trust_tables, write_run_report
@@ -32,8 +33,12 @@ def test_tables_hold_what_was_counted(result, trained):
     assert f"Temperature {found['temperature']:.2f}; by kind" in probabilities.notes[0]
     overall = result["sets"]["parts"][0]
     rules = ("lac", "lac_by_nc", "aps", "aps_by_nc")
+    nodes = len(trained.split.test)
     cells = [f"{100 * overall[r]['coverage']:.1f} · {overall[r]['size']:.2f}" for r in rules]
-    assert sets.rows[0] == ("all", f"{len(trained.split.test)}", *cells)
+    held = round(overall["lac_by_nc"]["coverage"] * nodes)
+    low, high = binomtest(held, nodes).proportion_ci(method="wilson")
+    cells[1] = cells[1].replace(" ·", f" ({100 * low:.1f}–{100 * high:.1f}) ·")
+    assert sets.rows[0] == ("all", f"{nodes}", *cells)
     assert "90 % of the nodes" in sets.title
     headings = [row[0] for row in sets.rows if len(row) == 1]
     assert headings == ["Fifths of NC", "Kinds", "Degrees", "Classes"]
@@ -66,6 +71,15 @@ def test_runs_without_calibration_say_so(trained):
     graph = trained.graph
     raw = ncgnn.fit(graph, "gcn", hidden=16, epochs=3, calibration="none").evaluate()
     assert "calibration is none" in trust_tables(raw)[0].notes[0]
+
+
+def test_temperatures_that_do_not_help_are_remarked(result):
+    found = dict(result["calibration"])
+    worse = {**found["before"], "loss": found["before"]["loss"] + 0.01}
+    for after, told in ((found["before"], False), (worse, True)):
+        calibration = {**found, "after": after}
+        notes = trust_tables({**result, "calibration": calibration})[0].notes
+        assert any("fit a little worse with temperatures" in note for note in notes) == told
 
 
 def test_nodes_that_calibrate_prove_nothing(trained):

@@ -44,6 +44,8 @@ DIVISIONS = {
 DPI = 150
 # Of more classes a terminal shows those whose sets hold them the least often.
 _MOST_CLASSES = 12
+# The rule of the answers, unless another one is asked for, is shown with intervals.
+_SURE = "lac_by_nc"
 
 
 def trust_tables(result: Record, *, all_classes: bool = True) -> list[Table]:
@@ -74,13 +76,23 @@ def _calibration_table(result: Record) -> Table:
             f"{', '.join(kinds)}."
         )
     head = (f"{part} nodes", "as the model says", "with temperatures")
-    notes = (text, *_about_own_nodes(result))
+    notes = (text, *_about_worse(*both, part), *_about_own_nodes(result))
     return Table("Probabilities, before calibration and after", head, tuple(rows), notes)
 
 
 def _error(found: Record) -> str:
     """An error of calibration in percent, as other scores are."""
     return percent(found["calibration_error"]) or "–"
+
+
+def _about_worse(before: Record, after: Record, part: str) -> list[str]:
+    """A sentence where temperatures have made probabilities worse."""
+    if after["loss"] is None or before["loss"] is None or after["loss"] <= before["loss"]:
+        return []
+    return [
+        f"Note: on these {part} nodes probabilities fit a little worse with temperatures, which "
+        "validation nodes have chosen, than without."
+    ]
 
 
 def _about_own_nodes(result: Record) -> list[str]:
@@ -105,8 +117,8 @@ def _sets_table(result: Record, all_classes: bool) -> Table:
         f"{', '.join(limits)}.",
     ]
     notes.append(
-        "Nothing is promised within a kind, a degree or a class. A share of 100 nodes is known to "
-        "± 6 points, of 1,000 to ± 2."
+        "Nothing is promised within a kind, a degree or a class. In brackets 95 % intervals of the "
+        "shares beside them."
     )
     notes += _about_own_nodes(result)
     if few := about_few_validation(sets["coverage"], result["nodes"]["val"]):
@@ -143,7 +155,14 @@ def _cells(record: Record) -> Iterator[str]:
     for rule in COMPARED:
         few = record["nodes"] < FEWEST_NODES
         share, size = record[rule]["coverage"], record[rule]["size"]
-        yield "too few" if few else f"{100 * share:.1f} · {size:.2f}"
+        around = f" {_brackets(share, record['nodes'])}" if rule == _SURE else ""
+        yield "too few" if few else f"{100 * share:.1f}{around} · {size:.2f}"
+
+
+def _brackets(share: float, nodes: int) -> str:
+    """The interval of a share of some nodes."""
+    ((below,), (above,)) = _interval(np.array([share]), np.array([nodes]))
+    return f"({100 * (share - below):.1f}–{100 * (share + above):.1f})"
 
 
 def trust_figure(result: Record) -> Figure:
