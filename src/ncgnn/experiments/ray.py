@@ -401,6 +401,7 @@ def _begin(ray: Any, address: str | None, cores: int) -> None:
         with _own_signals():
             ray.init(**options)
     except Exception as error:  # of many kinds, Exception itself among them
+        ray.shutdown()  # what is half begun would be in the way of the next attempt
         if address is None:
             raise NcgnnError(f"Ray could not be started: {first_line(error)}") from None
         if place := re.search(r"at (\S+:\d+)", str(error)):  # where Ray has found auto

@@ -168,7 +168,7 @@ class Trainer:
         if not ranks.alone and self.model.fits_at_once:
             raise InputError(
                 f"{self.model.title} is fitted at once, not in steps that several processes could "
-                "share; start it without torchrun."
+                "share; train it with one."
             )
         if not ranks.alone and self.batches is not None and self.batches.normalizes:
             raise InputError(
