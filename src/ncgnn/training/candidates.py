@@ -40,9 +40,9 @@ FITTED: dict[str, tuple[dict[str, Any], ...]] = {
     "feature-boosting": ({},),
 }
 STEPWISE = ("mlp", "tuned-sage", "sage", "tuned-gcn", "gcn", "ncgcn", "ncsage")
-#: Learning rate and weight decay: for the features that papers use, and for people's own tables. The
-#: order of the latter goes by validation nodes of Debian's packages: 77.2, 84.7 and 82.5 % right by
-#: mlp and 83.3, 86.6 and 87.0 by tuned-sage with a decay of 0, of 1e-4 (5e-5) and of 5e-4.
+#: Learning rate and weight decay: for the features that papers use, and for people's own tables.
+#: The order of the latter goes by validation nodes of Debian's packages: 77.2, 84.7 and 82.5 %
+#: right by mlp and 83.3, 86.6 and 87.0 by tuned-sage with a decay of 0, of 1e-4 (5e-5) and of 5e-4.
 RATES = ((0.01, 5e-4), (0.01, 0.0), (0.03, 1e-4))
 TABLE_RATES = ((0.01, 1e-4), (0.01, 5e-4), (0.003, 0.0))
 #: How long a candidate is trained at most, and how long without a new best validation score; on
