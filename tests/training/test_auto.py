@@ -14,9 +14,12 @@ import ncgnn
 from ncgnn.data import Split
 from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.nn import model_class
+from ncgnn.report import summary_table, write_run_report
 from ncgnn.training import (
     AutoWatcher,
     Row,
+    RunFolder,
+    RunResult,
     auto_run,
     find_other_seeds,
     load_run,
@@ -451,6 +454,20 @@ def test_a_mixture_says_how_much_each_expert_counts(experts):
     for one, mine in zip(found["experts"], shares, strict=True):
         assert one["share"] == pytest.approx(float(mine.mean()), abs=1e-6)
         assert one["by_kind"]["mixed"] == pytest.approx(float(mine[mixed].mean()), abs=1e-6)
+
+
+def test_pages_of_a_mixture_do_not_speak_of_one_training(experts, tmp_path):
+    mixture = make_mixture(experts, [0.2, 0.3, 0.5], "none")
+    folder = mixture.save(tmp_path / "run")
+    page = write_run_report(RunFolder(folder))[0].read_text()
+    assert "those of the one expert that has any" in page
+    for untrue in ("best epoch", "new high"):
+        assert untrue not in page.lower()
+    said = json.loads((folder / "result.json").read_text())
+    result = RunResult(folder, mixture.config, said, mixture.seconds, fresh=True)
+    names = [row[0] for row in summary_table([result]).rows]
+    assert "seconds of all experts" in names
+    assert "epochs" not in names
 
 
 def test_what_other_seeds_chose_is_found_whatever_it_is(graph, place, tmp_path):

@@ -254,7 +254,11 @@ def summary_table(results: Sequence[RunResult]) -> Table:
         rows.append(("majority class of test", percent(over.majority_baseline)))
         if _no_better(over):
             notes = ("No better on test nodes than always answering their majority class.",)
-    rows += [("epochs", _spread(over.epochs, ".0f")), ("seconds", _spread(over.seconds, ".1f"))]
+    combined = config.model.options.get("trained") == "apart"
+    if not combined:
+        rows.append(("epochs", _spread(over.epochs, ".0f")))
+    seconds = "seconds of all experts" if combined else "seconds"
+    rows.append((seconds, _spread(over.seconds, ".1f")))
     if over.never_evaluated:
         rows.append(("never evaluated", _classes(over.never_evaluated, results[0].result)))
     title = f"{model_on_graph(config)}, {_seeds(over.seeds)}"
