@@ -9,6 +9,8 @@ import zipfile
 import numpy as np
 import pytest
 from graph_files import plain_members, save
+from scipy.io import savemat
+from scipy.sparse import csc_array
 
 from ncgnn.data import npz as _limits
 from ncgnn.data.npz import read_npy, read_npz
@@ -81,3 +83,50 @@ def test_tables_packed_twice(tmp_path, monkeypatch):
     with_size(path, "tiny/raw/node-label.csv.gz", 1 << 40)
     with pytest.raises(InputError, match=r"node-label\.csv\.gz unpacks to 1099511627776 bytes"):
         find_parser("ogb")({path.name: path})
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_python_unpacks_without_a_bound_is_refused(tmp_path, method):
+    path = tmp_path / "graph.npz"
+    save(path, {"edge_index": np.zeros((2, 0), dtype=int)})
+    stream = io.BytesIO()
+    np.save(stream, np.zeros(3, dtype=int))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("y.npy", stream.getvalue(), compress_type=method)
+    with pytest.raises(InputError, match=r"graph\.npz: 'y' is packed by another method"):
+        read_npz(path)
+    packed = tmp_path / "tiny.zip"
+    with zipfile.ZipFile(packed, "w", method) as archive:
+        archive.writestr("tiny/raw/node-label.csv.gz", gzip.compress(b"0\n"))
+    with pytest.raises(InputError, match=r"node-label\.csv\.gz is packed by another method"):
+        find_parser("ogb")({packed.name: packed})
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("name", ["y.npy", "y"])
+def test_a_member_that_is_there_twice_is_refused(tmp_path, name):
+    path = save(tmp_path / "graph.npz", plain_members())
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(name, archive.read("y.npy"))
+    with pytest.raises(InputError, match=rf"graph\.npz: '{name}' is in it twice"):
+        read_npz(path)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_table_that_is_there_twice_is_refused(tmp_path):
+    path = ogb_file(tmp_path / "tiny.zip", gzip.compress(b"0\n"))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("tiny/raw/node-label.csv.gz", gzip.compress(b"1\n"))
+    with pytest.raises(InputError, match=r"node-label\.csv\.gz' is in it twice"):
+        find_parser("ogb")({path.name: path})
+
+
+def test_a_matlab_file_that_unpacks_to_too_much(tmp_path, monkeypatch):
+    content = {"A": csc_array(np.eye(200)), "local_info": np.ones((200, 7))}
+    path = tmp_path / "Tiny1.mat"
+    savemat(path, content | {"more": np.zeros(1 << 18)}, do_compression=True)
+    assert len(find_parser("facebook100")({path.name: path}).labels) == 200
+    monkeypatch.setattr(_limits, "HARMLESS_BYTES", 1 << 16)
+    monkeypatch.setattr(_limits, "MOST_RATIO", 100)
+    with pytest.raises(InputError, match=r"Tiny1\.mat: a variable unpacks to more, more than"):
+        find_parser("facebook100")({path.name: path})

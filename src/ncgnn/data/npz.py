@@ -51,6 +51,7 @@ _KEYS = (
 )
 # Members carry this date whatever the clock says: equal content gives equal bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
+_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _FRESH_COPY = "make it again, or get a fresh copy"
 
 #: No array of a graph that fits into a machine's memory is larger.
@@ -283,7 +284,10 @@ class NpzArchive:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self._zip = _open_zip(self.path)
-        self._members = {info.filename.removesuffix(".npy"): info for info in self._zip.infolist()}
+        self._members = {
+            name.removesuffix(".npy"): info
+            for name, info in list_members(self._zip, self.path).items()
+        }
 
     def __enter__(self) -> NpzArchive:
         return self
@@ -337,8 +341,29 @@ def read_npy(path: Path | str) -> NDArray[Any]:
         return _decode(stream, str(path), Path(path).stat().st_size)
 
 
+def list_members(archive: zipfile.ZipFile, path: Path) -> dict[str, zipfile.ZipInfo]:
+    """The members of a zip file by name, each of which must be there once.
+
+    Readers differ in which of two they take, so that one may be checked and another one used.
+    """
+    found: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        if info.filename in found or f"{info.filename}.npy" in found:
+            raise InputError(f"{path}: '{info.filename}' is in it twice; {_FRESH_COPY}")
+        found[info.filename] = info
+    return found
+
+
 def check_member(info: zipfile.ZipInfo, where: str) -> None:
-    """Refuse a member of a zip file that says that it unpacks to an absurd size."""
+    """Refuse a member of a zip file that may unpack to an absurd size.
+
+    Python unpacks bzip2 and LZMA in one go, however much comes out and whatever the file declares.
+    """
+    if info.compress_type not in _PACKINGS:
+        raise InputError(
+            f"{where} is packed by another method than deflate; save it anew, as np.savez or "
+            "np.savez_compressed do"
+        )
     limit = most_bytes(info.compress_size)
     if info.file_size > limit:
         raise too_large(where, limit, f"{info.file_size} bytes")

@@ -136,6 +136,11 @@ HOSTILE = {
     "a number": b"\x80\x02K\x01.",
     "nothing": b"",
     "text": b"hello",
+    "lists of lists": b"\x80\x02c__builtin__\nlist\n]q\x00(h\x00e\x85R.",
+    "a dictionary of others": b"\x80\x02ccollections\ndefaultdict\nc__builtin__\nlist\n}\x86R.",
+    "one text many times": b"\x80\x02c_codecs\nencode\nq\x00X\x28\x00\x00\x00"
+    + b"a" * 40
+    + b"q\x01X\x06\x00\x00\x00latin1q\x02\x86q\x03Rh\x00h\x03Rh\x00h\x03R\x87.",
     "an encoding": b"\x80\x02c_codecs\nencode\n(X\x01\x00\x00\x00aX\x03\x00\x00\x00hextR.",
 }
 
@@ -173,7 +178,9 @@ def test_damaged_pickles_are_refused_or_harmless(tmp_path):
                 continue
 
 
+SHARED = pickle.dumps(dict.fromkeys(range(KNOWN), [0] * 40), protocol=2)
 BAD_OBJECTS = {
+    "one list for many nodes": ("graph", SHARED),
     "labels are no table": ("ty", np.zeros(3, dtype=np.int32)),
     "labels are a graph": ("ally", {0: [1]}),
     "features are a graph": ("allx", {0: [1]}),

@@ -6,11 +6,13 @@ school, with 0 for what a person did not say. Gender is the class, the others ma
 
 from __future__ import annotations
 
+import struct
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ncgnn.data.npz import reading
+from ncgnn.data.npz import most_bytes, reading, too_large
 from ncgnn.data.sources import make_graph, pick_file, whole_numbers
 from ncgnn.errors import InputError
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 _COLUMNS = 7
 _GENDER = 1
+# The number of packed variables in MATLAB's format 5, and how much of one is looked at at a time.
+_PACKED = 15
+_AT_ONCE = 1 << 20
 
 
 def parse(files: Mapping[str, Path]) -> Graph:
@@ -50,6 +55,7 @@ def _load(path: Path) -> tuple[Any, NDArray[Any]]:
 
     with reading(path, "MATLAB file"):
         path.stat()  # scipy does not tell a missing file from a damaged one
+        _check_packed(path)
         content: dict[str, Any] = loadmat(path, variable_names=["A", "local_info"])
     for key in ("A", "local_info"):
         if key not in content:
@@ -60,6 +66,30 @@ def _load(path: Path) -> tuple[Any, NDArray[Any]]:
     if not issparse(content["A"]):
         raise InputError(f"{path}: 'A' must be a sparse matrix")
     return content["A"], whole_numbers(table, f"{path}: 'local_info'")
+
+
+def _check_packed(path: Path) -> None:
+    """Refuse variables that unpack to absurd sizes; scipy would unpack whatever there is."""
+    from scipy.io.matlab import matfile_version
+
+    if matfile_version(path)[0] != 1:
+        return  # older ones are never packed, and later ones are not read
+    with path.open("rb") as stream:
+        order = "<" if stream.read(128).endswith(b"IM") else ">"
+        while len(tag := stream.read(8)) == 8:
+            kind, size = struct.unpack(f"{order}II", tag)
+            end = stream.tell() + size
+            if kind == _PACKED:
+                unpacker, limit, found = zlib.decompressobj(), most_bytes(size), 0
+                while not unpacker.eof and (
+                    packed := stream.read(min(_AT_ONCE, end - stream.tell()))
+                ):
+                    while packed:
+                        found += len(unpacker.decompress(packed, _AT_ONCE))
+                        if found > limit:
+                            raise too_large(f"{path}: a variable", limit, "more")
+                        packed = unpacker.unconsumed_tail
+            stream.seek(end)
 
 
 def _one_hot(columns: list[NDArray[Any]]) -> csr_array[Any]:

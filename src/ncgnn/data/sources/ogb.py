@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ncgnn.data.npz import check_member, most_bytes, reading, too_large
+from ncgnn.data.npz import check_member, list_members, most_bytes, reading, too_large
 from ncgnn.data.sources import make_graph, masks_from_indices, pick_file, shrink_features
 from ncgnn.errors import InputError
 
@@ -59,7 +59,8 @@ def parse(files: Mapping[str, Path]) -> Graph:
 def _read_table(
     archive: zipfile.ZipFile, path: Path, ending: str, kind: Any, width: int | None = None
 ) -> NDArray[Any]:
-    members = [info for info in archive.infolist() if f"/{info.filename}".endswith(f"/{ending}")]
+    named = list_members(archive, path)
+    members = [info for name, info in named.items() if f"/{name}".endswith(f"/{ending}")]
     if len(members) != 1:
         raise InputError(f"{path}: {ending} is missing; get a fresh copy of the file")
     with reading(f"{path}: {ending}", "table"), warnings.catch_warnings():

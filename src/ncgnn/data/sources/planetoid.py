@@ -17,7 +17,6 @@ import io
 import math
 import pickle
 import pickletools
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -123,11 +122,15 @@ def _read_edges(path: Path, nodes: int) -> NDArray[Any]:
     graph = load_pickle(path)
     if not isinstance(graph, dict):
         raise InputError(f"{path} must hold lists of neighbors; get a fresh copy of the file")
+    most = path.stat().st_size
     sources: list[int] = []
     targets: list[int] = []
     for node, neighbors in cast("dict[Any, Any]", graph).items():
         if not isinstance(neighbors, list):
             raise InputError(f"{path}: the neighbors of node {node!r} are not a list")
+        # A neighbor takes a byte and more; one list for many nodes is no file of Planetoid's.
+        if len(targets) + len(cast("list[int]", neighbors)) > most:
+            raise InputError(f"{path} lists more neighbors than it holds; get a fresh copy")
         targets += cast("list[int]", neighbors)
         sources += [node] * (len(targets) - len(sources))
     if not all(type(number) is int and 0 <= number < nodes for number in (*sources, *targets)):
@@ -151,7 +154,7 @@ def load_pickle(path: Path) -> Any:
     with reading(path, "Planetoid file"), errors_in(path):
         content = path.read_bytes()
         _check_instructions(content)
-        return _build(_Reader(io.BytesIO(content), encoding="latin1").load())
+        return _build(_Reader(content).load())
 
 
 def _check_instructions(content: bytes) -> None:
@@ -237,12 +240,36 @@ class _Reconstruct(_Call):
 class _Encode(_Call):
     """Python 3 writes bytes in old protocols as text and its encoding."""
 
-    __slots__ = ()
+    __slots__ = ("left",)
+
+    def __init__(self, most: int) -> None:
+        self.left = most
 
     def __call__(self, text: str, encoding: str) -> bytes:
         if encoding not in ("latin1", "latin-1"):
             raise pickle.UnpicklingError(f"unexpected encoding {encoding!r}")
+        # Every text is encoded once; a remembered one, again and again, would fill the memory.
+        self.left -= len(text)
+        if self.left < 0:
+            raise pickle.UnpicklingError("it builds more than it holds")
         return text.encode("latin1")
+
+
+class _List(_Call):
+    """What missing keys of a dictionary would begin with; never made."""
+
+    __slots__ = ()
+
+
+class _Lists(_Call):
+    """An empty dictionary of lists."""
+
+    __slots__ = ()
+
+    def __call__(self, factory: object) -> dict[Any, Any]:
+        if not isinstance(factory, _List):
+            raise pickle.UnpicklingError("a dictionary is not one of lists")
+        return {}
 
 
 _ALLOWED: dict[tuple[str, str], Any] = {
@@ -252,15 +279,20 @@ _ALLOWED: dict[tuple[str, str], Any] = {
     ("numpy._core.multiarray", "_reconstruct"): _Reconstruct(),
     ("scipy.sparse.csr", "csr_matrix"): _Matrix,
     ("scipy.sparse._csr", "csr_matrix"): _Matrix,
-    ("_codecs", "encode"): _Encode(),
-    ("collections", "defaultdict"): defaultdict,
-    ("__builtin__", "list"): list,
-    ("builtins", "list"): list,
+    ("collections", "defaultdict"): _Lists(),
+    ("__builtin__", "list"): _List(),
+    ("builtins", "list"): _List(),
 }
 
 
 class _Reader(pickle.Unpickler):
+    def __init__(self, content: bytes) -> None:
+        super().__init__(io.BytesIO(content), encoding="latin1")
+        self._encode = _Encode(len(content))
+
     def find_class(self, module_name: str, global_name: str, /) -> Any:
+        if (module_name, global_name) == ("_codecs", "encode"):
+            return self._encode
         try:
             return _ALLOWED[module_name, global_name]
         except KeyError:
