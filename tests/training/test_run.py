@@ -113,6 +113,29 @@ def test_lines_after_the_checkpoint_are_dropped_and_written_again(undisturbed, t
     assert contents(result.folder) == contents(undisturbed.folder)
 
 
+LINES = {
+    "a digit": lambda lines: [*lines[:1], lines[1].replace("0.", "0.1", 1), *lines[2:]],
+    "a line twice": lambda lines: [*lines[:2], lines[1], *lines[2:]],
+    "a line less": lambda lines: [*lines[:2], *lines[3:]],
+    "two lines in each other's place": lambda lines: [lines[0], lines[2], lines[1], *lines[3:]],
+    "brackets without end": lambda lines: [lines[0], "[" * 100_000 + "\n", *lines[2:]],
+    "a number without end": lambda lines: [lines[0], '{"epoch": 1e999}\n', *lines[2:]],
+}
+
+
+@pytest.mark.parametrize("change", LINES)
+def test_lines_before_the_checkpoint_must_be_those_that_were_written(undisturbed, tmp_path, change):
+    with pytest.raises(InterruptedRunError):
+        train_run(tiny_config(), tmp_path, on_epoch=interrupt_at(5), checkpoint_seconds=0)
+    metrics = tmp_path / tiny_config().name / "metrics.jsonl"
+    lines = metrics.read_text().splitlines(keepends=True)
+    assert LINES[change](lines) != lines
+    metrics.write_text("".join(LINES[change](lines)))
+    with pytest.warns(NcgnnWarning, match=r"metrics\.jsonl has .* Training starts anew"):
+        result = train_run(tiny_config(), tmp_path)
+    assert contents(result.folder) == contents(undisturbed.folder)
+
+
 def as_of_later(monkeypatch):
     kind = model_class(tiny_config().model.name)
     monkeypatch.setattr(kind, "revision_of", classmethod(lambda cls, options: 9))

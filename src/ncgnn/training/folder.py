@@ -62,6 +62,8 @@ DATASET = "dataset"
 # What only some runs have; the manifest of a dataset folder has the checksums of its other files.
 _OPTIONAL = (GRAPH, f"{DATASET}/{MANIFEST}", START, LEARNED, EXPERTS)
 _NEEDED = (CONFIG, ENVIRONMENT, SPLIT, HISTORY, WEIGHTS, RESULT, TIMING)
+# What a checkpoint calls the hash of the lines of the epochs before it.
+_HISTORY_HASH = "history_sha256"
 _PACKAGES = ("ncgnn", "torch", "torch_geometric", "numpy", "scipy", "numba")
 
 
@@ -118,7 +120,7 @@ class RunFolder:
 
     def write_history(self, records: Sequence[dict[str, Any]], *, durable: bool = False) -> None:
         """Write one line per epoch."""
-        write_text(self / HISTORY, "".join(map(metrics_line, records)), durable=durable)
+        write_text(self / HISTORY, _lines(records).decode(), durable=durable)
 
     def history(self) -> list[dict[str, Any]]:
         """One record per epoch, up to the first line that is not whole."""
@@ -128,12 +130,40 @@ class RunFolder:
         for line in (self / HISTORY).read_bytes().splitlines(keepends=True):
             try:
                 record = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 break
             if not line.endswith(b"\n") or not isinstance(record, dict):
                 break
             records.append(cast("dict[str, Any]", record))
         return records
+
+    def history_until(self, epoch: int, about: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The records of the epochs that a checkpoint had seen.
+
+        Args:
+            epoch: How many they are.
+            about: What the checkpoint says.
+
+        Raises:
+            DamagedFileError: They are not what was written.
+        """
+        records = self.history()[:epoch]
+        if len(records) < epoch:
+            raise DamagedFileError(f"{self / HISTORY} has lost lines.")
+        stated = about.get(_HISTORY_HASH)  # earlier releases did not say it
+        try:
+            found = hashlib.sha256(_lines(records)).hexdigest()
+        except ValueError:  # a number that we write nowhere
+            found = ""
+        if stated is not None and stated != found:
+            raise DamagedFileError(f"{self / HISTORY} has changed since it was written.")
+        return records
+
+    @contextmanager
+    def keep_history(self, records: Sequence[dict[str, Any]]) -> Generator[History]:
+        """Write lines to ``metrics.jsonl``, after those that are there, while training goes on."""
+        with (self / HISTORY).open("ab") as stream:
+            yield History(stream, records)
 
     def mark_done(self) -> None:
         """Write the completion marker with the checksums of all that the result rests on."""
@@ -202,6 +232,37 @@ class RunFolder:
             lock.release()
 
 
+class History:
+    """``metrics.jsonl`` of a run that is being trained.
+
+    Args:
+        stream: Where lines are added.
+        records: Of the lines that are there.
+    """
+
+    def __init__(self, stream: IO[bytes], records: Sequence[dict[str, Any]]) -> None:
+        self._stream, self._digest = stream, hashlib.sha256(_lines(records))
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Write the line of an epoch."""
+        line = _metrics_line(record).encode()
+        self._stream.write(line)
+        self._digest.update(line)
+
+    def flush(self) -> dict[str, str]:
+        """Hand over what was written; what a checkpoint says of it."""
+        self._stream.flush()
+        return {_HISTORY_HASH: self._digest.hexdigest()}
+
+
+def _metrics_line(record: dict[str, Any]) -> str:
+    return json.dumps(record, allow_nan=False) + "\n"
+
+
+def _lines(records: Sequence[dict[str, Any]]) -> bytes:
+    return "".join(map(_metrics_line, records)).encode()
+
+
 def run_folders(runs: Path) -> list[Path]:
     """The folders in a folder of runs, each once: ``latest`` is one of the others."""
     return sorted(path for path in runs.iterdir() if path.is_dir() and path.name != LATEST)
@@ -237,11 +298,6 @@ def point_latest(run: Path) -> bool:
         latest.unlink(missing_ok=True)
         write_text(latest, f"{run.name}\n")
     return True
-
-
-def metrics_line(record: dict[str, Any]) -> str:
-    """One line of ``metrics.jsonl``."""
-    return json.dumps(record, allow_nan=False) + "\n"
 
 
 def write_tensors(

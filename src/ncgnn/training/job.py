@@ -18,7 +18,6 @@ from ncgnn.training.folder import (
     DATASET,
     ENVIRONMENT,
     ERROR,
-    HISTORY,
     SPLIT,
     DamagedFileError,
     RunFolder,
@@ -26,7 +25,6 @@ from ncgnn.training.folder import (
     differences,
     environment,
     load_checkpoint,
-    metrics_line,
     restore,
     save_checkpoint,
     state_of,
@@ -158,15 +156,14 @@ class Job:
                 on_epoch(record)
         started = saved = epoch_began = time.perf_counter()
         before = self.seconds
-        with (self.folder / HISTORY).open("ab") as stream:
+        with self.folder.keep_history(records) as history:
 
             def save_if_due() -> None:
                 nonlocal saved
                 stopped = self.ranks.any(stop is not None and stop())
                 if stopped or time.perf_counter() - saved >= self.checkpoint_seconds:
-                    stream.flush()
+                    about = history.flush() | {"seconds": before + time.perf_counter() - started}
                     self.folder.make_durable()
-                    about = {"seconds": before + time.perf_counter() - started}
                     save_checkpoint(self.folder / CHECKPOINT, self.trainer, about)
                     saved = time.perf_counter()
                 if stopped:
@@ -175,7 +172,7 @@ class Job:
             def after_epoch(record: Record) -> None:
                 nonlocal epoch_began
                 self.epoch_seconds.append(time.perf_counter() - epoch_began)
-                stream.write(metrics_line(record).encode())
+                history.add(record)
                 if on_epoch is not None:
                     on_epoch(record)
                 save_if_due()
@@ -193,10 +190,8 @@ class Job:
         records: list[Record] = []
         if path.is_file():
             try:
-                records = folder.history()
                 about = load_checkpoint(path, self.trainer)
-                if len(records) < self.trainer.state.epoch:
-                    raise DamagedFileError(f"{folder / HISTORY} has lost lines.")
+                records = folder.history_until(self.trainer.state.epoch, about)
                 self.seconds = float(about["seconds"])
             except (DamagedFileError, KeyError, TypeError, ValueError) as error:
                 warnings.warn(f"{error} Training starts anew.", NcgnnWarning, stacklevel=4)
@@ -207,7 +202,6 @@ class Job:
         kept = self.environment
         if self.begun_in is not None:
             kept = continue_environment(self.begun_in, self.environment)
-        records = records[: self.trainer.state.epoch]
         folder.write_json(ENVIRONMENT, kept, durable=bool(records))
         folder.write_history(records, durable=bool(records))
         return records

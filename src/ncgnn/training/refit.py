@@ -41,7 +41,6 @@ from ncgnn.training.folder import (
     DamagedFileError,
     RunFolder,
     load_checkpoint,
-    metrics_line,
     read_tensors,
     save_checkpoint,
     trained_tensors,
@@ -334,18 +333,18 @@ def refit_in(
     refitter, seconds, records = _resume(place, folder, trained)
     place.write_history(records)
     began = saved = time.perf_counter()
-    with (place / HISTORY).open("ab") as stream:
+    with place.keep_history(records) as history:
 
         def after_epoch(record: Record) -> None:
             nonlocal saved
-            stream.write(metrics_line(record).encode())
+            history.add(record)
             if on_epoch is not None:
                 on_epoch(record)
             stopped = stop is not None and stop()
             if stopped or time.perf_counter() - saved >= checkpoint_seconds:
-                stream.flush()
+                about = history.flush() | {"seconds": seconds + time.perf_counter() - began}
+                about |= {"of": _of(folder)}
                 make_durable([place / HISTORY])
-                about = {"seconds": seconds + time.perf_counter() - began, "of": _of(folder)}
                 save_checkpoint(place / CHECKPOINT, refitter, about)
                 saved = time.perf_counter()
             if stopped:
@@ -366,11 +365,11 @@ def _resume(
     if not path.is_file():
         return refitter, 0.0, []
     try:
-        records, about = place.history(), load_checkpoint(path, refitter)
-        done = refitter.state.epoch
-        if about["of"] != _of(folder) or len(records) < done:
+        about = load_checkpoint(path, refitter)
+        if about["of"] != _of(folder):
             raise DamagedFileError(f"{path} belongs to another run.")
-        return refitter, float(about["seconds"]), records[:done]
+        records = place.history_until(refitter.state.epoch, about)
+        return refitter, float(about["seconds"]), records
     except (DamagedFileError, KeyError, TypeError, ValueError):
         path.unlink()
         return Refitter(trained), 0.0, []
