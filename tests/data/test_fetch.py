@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 from functools import partial
 
@@ -14,13 +15,20 @@ from ncgnn.data import loading as _fetch
 from ncgnn.data.catalog import DatasetEntry, content_sha256
 from ncgnn.data.download import RemoteFile
 from ncgnn.data.loading import cache_dir, find_stored, load
-from ncgnn.data.npz import read_npz
+from ncgnn.data.npz import read_npz, write_npz
 from ncgnn.data.sources import find_parser
-from ncgnn.errors import DataMismatchError, DataNotFoundError, InputError, UnknownNameError
+from ncgnn.errors import (
+    DataMismatchError,
+    DataNotFoundError,
+    InputError,
+    NcgnnWarning,
+    UnknownNameError,
+)
 
 NODES = b"id\tfeatures\tlabel\n0\t1,2\t0\n1\t0\t1\n2\t2\t1\n"
 EDGES = b"id\tid\n0\t1\n1\t2\n2\t2\n"
 NAMES = ("node_feature_label.txt", "graph_edges.txt")
+KEPT = "received.json"
 
 
 def tiny_entry(urls, checksum=None, sums=(None, None), **changes):
@@ -106,9 +114,7 @@ def test_a_data_folder_gets_the_new_files(server, tiny, tmp_path):
     (tmp_path / "mine").mkdir()
     load("tiny-graph", tmp_path / "mine")
     assert (tmp_path / "mine" / "tiny-graph.npz").is_file()
-    assert sorted(item.name for item in (tmp_path / "mine/raw/tiny-graph").iterdir()) == sorted(
-        NAMES
-    )
+    assert {item.name for item in (tmp_path / "mine/raw/tiny-graph").iterdir()} == {*NAMES, KEPT}
     assert not cache_dir().exists()
 
 
@@ -217,6 +223,43 @@ def test_recorded_checksums_of_raw_files_are_compared(server, tiny, tmp_path):
     assert_is_tiny(load("tiny-graph", tmp_path))
 
 
+def test_what_nothing_vouches_for_is_trusted_once(server, tiny):
+    tiny(checksum=None)
+    with pytest.warns(NcgnnWarning, match=r"no checksum of tiny-graph is known .* will be refused"):
+        load("tiny-graph")
+    assert_is_tiny(load("tiny-graph"))
+    stored, raw = cache_dir() / "tiny-graph.npz", cache_dir() / "raw" / "tiny-graph"
+    assert set(json.loads((raw / KEPT).read_text())["files"]) == {*NAMES, stored.name}
+
+    other = read_npz(stored).with_labels(np.array([1, 0, 1]))
+    write_npz(stored, other)  # of the same counts
+    with pytest.raises(DataMismatchError, match=r"the counts of .* are right but its content"):
+        load("tiny-graph")
+    stored.unlink()
+    (raw / NAMES[0]).write_bytes(NODES.replace(b"1,2", b"0,2"))
+    with pytest.raises(DataMismatchError, match=r"remove received\.json beside it"):
+        load("tiny-graph")
+    (raw / NAMES[0]).unlink()
+    server.serve("/nodes", NODES.replace(b"1,2", b"0,2"))
+    with pytest.raises(DataMismatchError, match="at its source or on the way and is not used"):
+        load("tiny-graph")
+    assert not (raw / NAMES[0]).exists()
+
+    (raw / KEPT).unlink()
+    with pytest.warns(NcgnnWarning, match="taken as they are"):
+        load("tiny-graph")
+    assert load("tiny-graph").num_nodes == 3
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 2, "files": {}}', "[" * 100_000])
+def test_kept_checksums_that_cannot_be_read(server, tiny, text):
+    load("tiny-graph")
+    (cache_dir() / "tiny-graph.npz").unlink()
+    (cache_dir() / "raw" / "tiny-graph" / KEPT).write_text(text)
+    with pytest.raises(InputError, match=r"received\.json cannot be read"):
+        load("tiny-graph")
+
+
 def test_a_folder_that_cannot_be_written(server, tiny, tmp_path):
     (tmp_path / "raw").write_text("not a folder")
     with pytest.raises(InputError, match="cannot be stored in"):
@@ -240,7 +283,7 @@ def test_many_at_once_do_not_disturb_each_other(server, tiny):
     assert problems == []
     assert_is_tiny(read_npz(cache_dir() / "tiny-graph.npz"))
     assert [path.name for path in cache_dir().iterdir() if path.is_file()] == ["tiny-graph.npz"]
-    assert sorted(path.name for path in (cache_dir() / "raw/tiny-graph").iterdir()) == sorted(NAMES)
+    assert {path.name for path in (cache_dir() / "raw/tiny-graph").iterdir()} == {*NAMES, KEPT}
 
 
 def test_unknown_names(server):

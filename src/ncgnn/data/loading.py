@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import os
+import warnings
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ncgnn._io import sha256_of_file
-from ncgnn.data.catalog import LOADERS, check_dataset, find_dataset, list_datasets
+from ncgnn._io import sha256_of_file, write_text
+from ncgnn.data.catalog import (
+    LOADERS,
+    check_dataset,
+    content_sha256,
+    find_dataset,
+    list_datasets,
+)
 from ncgnn.data.download import download as download_file
 from ncgnn.data.npz import read_npz, write_npz
 from ncgnn.data.sources import find_parser
 from ncgnn.data.tables import is_folder, read_folder, write_folder
-from ncgnn.errors import DataMismatchError, DataNotFoundError, InputError, UnknownNameError
+from ncgnn.errors import (
+    DataMismatchError,
+    DataNotFoundError,
+    InputError,
+    NcgnnWarning,
+    UnknownNameError,
+)
 from ncgnn.graph import Graph, as_graph
 
 if TYPE_CHECKING:
@@ -23,6 +37,9 @@ if TYPE_CHECKING:
 
 #: Environment variable that names a folder with data files.
 DATA_VARIABLE = "NCGNN_DATA"
+# Beside the authors' files: what they were when they were first used.
+_RECEIVED = "received.json"
+_FORMAT = 1
 
 
 def load(
@@ -37,8 +54,10 @@ def load(
     ``NAME.npz`` is looked for in ``data_dir``, in the folder that the environment variable
     ``NCGNN_DATA`` names, and in the cache. Failing that, the authors' files are taken from
     ``raw/NAME`` in the same folders or downloaded, and ``NAME.npz`` is written. What is new goes to
-    ``data_dir`` if that is given, else to the cache. A dataset without files, such as ``digits``,
-    which ships with scikit-learn, is made on the spot, whatever the folders hold.
+    ``data_dir`` if that is given, else to the cache. Checksums of the authors' files are kept
+    beside them, in ``received.json``, and files that differ later are refused. A dataset without
+    files, such as ``digits``, which ships with scikit-learn, is made on the spot, whatever the
+    folders hold.
 
     Args:
         name: A name that ``ncgnn datasets`` lists, or the path of an npz file or of a folder that
@@ -66,7 +85,8 @@ def load(
         check_dataset(graph, entry, entry.parser)
     elif stored is not None:
         graph = read_npz(stored)
-        check_dataset(graph, entry, str(stored))
+        content = entry.content_sha256 or _received(entry, [stored.parent]).get(stored.name)
+        check_dataset(graph, replace(entry, content_sha256=content), str(stored))
     else:
         graph = _build(entry, data_dir, download)
     graph = replace(graph, name=entry.name)
@@ -174,6 +194,9 @@ def _build(entry: DatasetEntry, data_dir: Path | str | None, download: bool) -> 
     """Make a dataset from the authors' files and store it."""
     # The folder of NCGNN_DATA may be shared by many: it is read, never written to.
     target = Path(data_dir).expanduser() if data_dir else cache_dir()
+    received = _received(entry, _folders(data_dir))
+    known = [replace(one, sha256=one.sha256 or received.get(one.name)) for one in entry.files]
+    entry = replace(entry, files=tuple(known))
     try:
         files = _get_files(entry, _folders(data_dir), target, download)
         sums = {name: sha256_of_file(path) for name, path in files.items()}
@@ -184,7 +207,9 @@ def _build(entry: DatasetEntry, data_dir: Path | str | None, download: bool) -> 
         origin = "; ".join(f"{file.url} (SHA-256 {sums[file.name]})" for file in entry.files)
         path = target / f"{entry.name}.npz"
         write_npz(path, replace(graph, origin=origin))
-        return read_npz(path)  # to the last bit what every later load gives
+        graph = read_npz(path)  # to the last bit what every later load gives
+        _keep_received(entry, target, sums | {path.name: content_sha256(graph)}, received)
+        return graph
     except DataNotFoundError:
         raise
     except OSError as error:
@@ -192,6 +217,44 @@ def _build(entry: DatasetEntry, data_dir: Path | str | None, download: bool) -> 
             f"dataset '{entry.name}' cannot be stored in {target}: {error}; make room there or "
             "give another data folder"
         ) from error
+
+
+def _received(entry: DatasetEntry, folders: list[Path]) -> dict[str, str]:
+    """Checksums of files when they were first used, and that of the content that they gave."""
+    for folder in folders:
+        path = folder / "raw" / entry.name / _RECEIVED
+        if not path.is_file():
+            continue
+        try:
+            said = json.loads(path.read_bytes())
+            if said["format"] != _FORMAT:
+                raise ValueError(f"format must be {_FORMAT}")
+            files = dict(said["files"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InputError(
+                f"{path} cannot be read ({error}); remove it, with the files beside it unless you "
+                "trust them"
+            ) from None
+        return {str(name): str(checksum) for name, checksum in files.items()}
+    return {}
+
+
+def _keep_received(
+    entry: DatasetEntry, target: Path, sums: dict[str, str], received: dict[str, str]
+) -> None:
+    """Write down what was used for the first time."""
+    if received == sums:
+        return
+    path = target / "raw" / entry.name / _RECEIVED
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps({"format": _FORMAT, "files": sums}, indent=2) + "\n")
+    if entry.content_sha256 is None and any(file.name not in received for file in entry.files):
+        warnings.warn(
+            f"no checksum of {entry.name} is known to ncgnn: its files were taken as they are, and "
+            f"their checksums kept in {path}; files that differ will be refused.",
+            NcgnnWarning,
+            stacklevel=4,
+        )
 
 
 def _get_files(
@@ -223,7 +286,8 @@ def _check_sums(entry: DatasetEntry, files: dict[str, Path], sums: dict[str, str
         if file.sha256 is not None and sums[file.name] != file.sha256:
             raise DataMismatchError(
                 f"{files[file.name]} is not the file that {file.url} had (its SHA-256 is not "
-                f"{file.sha256}); move it away and get a fresh copy"
+                f"{file.sha256}); move it away and get a fresh copy, or, if you trust the change, "
+                f"remove {_RECEIVED} beside it"
             )
 
 
