@@ -6,13 +6,50 @@ import hashlib
 import os
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
+
+from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from filelock import FileLock
+
+
+def as_path(name: Path | str) -> Path:
+    """A path from what a person gave for one, the home folder filled in.
+
+    Raises:
+        InputError: It is no name of a file, or in the home of nobody.
+    """
+    try:
+        path = Path(name).expanduser()
+    except TypeError:
+        raise InputError(f"a path must be text or a pathlib.Path; got {name!r}.") from None
+    except RuntimeError:
+        raise InputError(f"{name}: there is no such user here; name another folder.") from None
+    if "\0" in str(path):
+        raise InputError(f"{str(path)!r} is no path: a name cannot hold NUL; give another one.")
+    return path
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML document.
+
+    Raises:
+        tomllib.TOMLDecodeError: It is none, or one that Python's parser cannot take.
+    """
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("brackets are nested too deeply") from None
+    except ValueError as error:  # Python reads no number of thousands of digits
+        raise tomllib.TOMLDecodeError(str(error).partition(";")[0]) from None
 
 
 @contextmanager

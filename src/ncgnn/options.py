@@ -8,6 +8,8 @@ from typing import Any, get_args
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 from pydantic_core import to_jsonable_python
 
+_TOO_LARGE = 1 << 63
+
 
 class Options(BaseModel):
     """Immutable options, described by the docstrings of their fields.
@@ -30,6 +32,8 @@ class Options(BaseModel):
             given: list[Any] = [*value] if isinstance(value, list | tuple) else [value]
             if any(isinstance(one, bool | str) for one in given):
                 raise ValueError("must be a number")
+            if any(isinstance(one, int) and abs(one) >= _TOO_LARGE for one in given):
+                raise ValueError("must be a number that 64 bits can hold")
         return value
 
 

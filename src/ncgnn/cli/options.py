@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import ncgnn
+from ncgnn._io import as_path
+from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,7 +37,10 @@ def _model_names() -> list[str]:
 
 def _expand_home(path: Path) -> Path:
     """A shell leaves ``--runs=~/runs`` as it is."""
-    return path.expanduser()
+    try:
+        return as_path(path)
+    except InputError as error:  # options are read before a command begins
+        raise typer.BadParameter(str(error)) from None
 
 
 _FAMILIES = ("stratified", "paper", "published", "planetoid", "uniform", "time")

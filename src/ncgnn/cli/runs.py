@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import ncgnn
-from ncgnn._io import write_text
+from ncgnn._io import as_path, write_text
 from ncgnn.cli import options as opt
 from ncgnn.cli.terminal import (
     check_parent,
@@ -127,7 +127,7 @@ class _Filter:
             # A path need not exist any more.
             named |= {
                 name,
-                str(Path(name).expanduser().resolve()),
+                str(as_path(name).resolve()),
                 ncgnn.training.locate_dataset(name),
             }
         return (
@@ -581,6 +581,6 @@ def _load(
 
 def _folder(run: str, runs: Path) -> Path:
     """The folder of a run that is named by its path, or by its name under ``--runs``."""
-    named, inside = Path(run).expanduser(), runs / run
+    named, inside = as_path(run), runs / run
     by_name = not named.exists() and (inside.exists() or len(named.parts) == 1)
     return ncgnn.training.find_run(inside if by_name else named)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import ncgnn
+from ncgnn._io import as_path
 from ncgnn.cli import options as opt
 from ncgnn.cli.terminal import (
     command,
@@ -99,7 +100,7 @@ def import_tables(
     GRAPH. What was decided is in its schema.toml: edit it and import again with --schema.
     """
     if out is not None:
-        ncgnn.data.check_free(out.expanduser(), force=force)
+        ncgnn.data.check_free(as_path(out), force=force)
     with show_status("reading the tables"):
         graph = ncgnn.read_tables(
             nodes,
@@ -118,7 +119,7 @@ def import_tables(
             unknown=unknown,
             schema=schema,
             encoding=encoding,
-            name="tables" if out is None else out.expanduser().resolve().name,
+            name="tables" if out is None else as_path(out).resolve().name,
         )
     tables: Any = graph.source
     if not json:

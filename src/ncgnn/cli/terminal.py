@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import typer
 
 import ncgnn
+from ncgnn._io import as_path
 from ncgnn._launch import launched_as
 from ncgnn.cli import options as opt
 from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, lacks_memory
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from ncgnn.report import Table
 
+MOST_SEEDS = 10_000
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -171,7 +173,7 @@ def show_status(text: str) -> Generator[Status]:
 
 def free_path(path: Path, force: bool) -> Path:
     """The path of a file that may be written; an existing one only with ``--force``."""
-    path = path.expanduser()
+    path = as_path(path)
     if path.exists() and not force:
         raise InputError(f"{path} exists; name another file, or add --force to replace it.")
     return path
@@ -193,7 +195,7 @@ def check_parent(path: Path) -> None:
 
 def free_folder(path: Path) -> Path:
     """The path of a folder that may be written to, whether it exists or not."""
-    path = path.expanduser()
+    path = as_path(path)
     if path.exists() and not path.is_dir():
         raise InputError(f"--out must be a folder; got the file {path}; name another.")
     return path
@@ -224,7 +226,7 @@ def _is_there(name: str) -> bool:
 
 def read_paths(values: list[str] | None, option: str) -> list[Path]:
     """Read a list of files, empty if not given."""
-    return [Path(name).expanduser() for name in read_list(values, option) or ()]
+    return [as_path(name) for name in read_list(values, option) or ()]
 
 
 def read_config(values: list[str] | None) -> Path | None:
@@ -247,7 +249,7 @@ def read_numbers(values: list[str], option: str, least: int = 1) -> tuple[int, .
     if not numbers or min(numbers) < least or len(set(numbers)) != len(numbers):
         raise InputError(
             f"{option} must be different whole numbers from {least}, like {least},{least + 1}; "
-            f"got '{text}'."
+            f"got '{text:.200}'."
         )
     return numbers
 
@@ -259,10 +261,12 @@ def read_seeds(values: list[str] | None) -> tuple[int, ...] | None:
     text = ",".join(values)
     if "," in text:
         return read_numbers(values, "--seeds", least=0)
+    if text.isdecimal() and (len(text) > 9 or int(text) > MOST_SEEDS):
+        raise InputError(f"--seeds must be at most {MOST_SEEDS:,}; got {text:.20}.")
     if not text.isdecimal() or int(text) < 1:
         raise InputError(
             "--seeds must be how many, like 3, or a list, like 0,3,7 (seed 0 alone is '0,'); "
-            f"got '{text}'."
+            f"got '{text:.200}'."
         )
     return tuple(range(int(text)))
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ncgnn._io import sha256_of_file, write_text
+from ncgnn._io import as_path, sha256_of_file, write_text
 from ncgnn.data.catalog import (
     LOADERS,
     check_dataset,
@@ -73,7 +73,7 @@ def load(
         DataMismatchError: The file does not hold what the dataset's entry promises.
         InputError: The file is malformed.
     """
-    path = Path(name).expanduser()
+    path = as_path(name)
     if path.suffix == ".npz" or len(path.parts) > 1 or path.is_file() or str(name).endswith("/"):
         return _load_file(path)
     if is_folder(path) and str(name) not in {entry.name for entry in list_datasets()}:
@@ -102,7 +102,7 @@ def save(graph: GraphLike, path: str | Path, *, force: bool = False) -> Path:
             also keeps how tables were encoded, so that rows that come later can be added.
         force: Whether an existing dataset folder may be replaced.
     """
-    path = Path(path).expanduser()
+    path = as_path(path)
     if path.suffix != ".npz":
         if path.suffix[1:].isalpha() and not is_folder(path):  # the name of some other file
             raise InputError(f"{path} is no name for a graph; end it in .npz, or name a folder.")
@@ -171,7 +171,7 @@ def _code_file(entry: DatasetEntry) -> Path | None:
 
 def _folders(data_dir: Path | str | None) -> list[Path]:
     named = os.environ.get(DATA_VARIABLE, "")
-    given = [Path(text).expanduser() for text in (data_dir, named) if text]
+    given = [as_path(text) for text in (data_dir, named) if text]
     for folder in given:
         if not folder.is_dir():
             raise InputError(f"there is no data folder {folder}; make it or name another one")
@@ -193,7 +193,7 @@ def _make(entry: DatasetEntry, files: dict[str, Path]) -> Graph:
 def _build(entry: DatasetEntry, data_dir: Path | str | None, download: bool) -> Graph:
     """Make a dataset from the authors' files and store it."""
     # The folder of NCGNN_DATA may be shared by many: it is read, never written to.
-    target = Path(data_dir).expanduser() if data_dir else cache_dir()
+    target = as_path(data_dir) if data_dir else cache_dir()
     received = _received(entry, _folders(data_dir))
     known = [replace(one, sha256=one.sha256 or received.get(one.name)) for one in entry.files]
     entry = replace(entry, files=tuple(known))

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
+from ncgnn._io import as_path
 from ncgnn._numba import use_threads
 from ncgnn.data import load
 from ncgnn.errors import DataNotFoundError, InputError, NcgnnWarning, lacks_memory, sentence
@@ -97,8 +98,8 @@ def make_cells(
 
     Without ``download``, nothing will be trained: graphs that are not at hand have no hashes.
     """
-    place = None if data_dir is None else Path(data_dir).expanduser().resolve()
-    root = Path(runs).expanduser().resolve()
+    place = None if data_dir is None else as_path(data_dir).resolve()
+    root = as_path(runs).resolve()
     if root.exists() and not root.is_dir():
         raise InputError(f"--runs must be a folder; got {root}, which is a file.")
     hashes: dict[str, str] = {}

@@ -17,6 +17,7 @@ from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from ncgnn._io import as_path
 from ncgnn._memory import keep_freed_memory
 from ncgnn._numba import use_threads
 from ncgnn.data import DATA_VARIABLE
@@ -107,8 +108,8 @@ def _train_together(
     choice: Choice | None = None,
 ) -> RunResult:
     """Train a run with several processes; ``graph`` is for what must be known before they start."""
-    place = None if data_dir is None else data_dir.expanduser().resolve()
-    root = runs.expanduser().resolve()
+    place = None if data_dir is None else as_path(data_dir).resolve()
+    root = as_path(runs).resolve()
     job = _Job(
         *(config, root, place, threads, start, choice, before_done),
         model=importable_class(config.model.name),

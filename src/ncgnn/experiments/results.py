@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ncgnn._io import locked, write_text
+from ncgnn._io import as_path, locked, write_text
 from ncgnn.data import load
 from ncgnn.errors import DataNotFoundError, InputError, NcgnnError
 from ncgnn.experiments.cells import read_error
@@ -111,7 +111,7 @@ def read_runs(folder: Path | str) -> tuple[list[Record], dict[Path, str]]:
     Returns:
         The records, and a sentence for every folder whose run is not among them.
     """
-    root = Path(folder).expanduser()
+    root = as_path(folder)
     if not root.is_dir():
         raise InputError(f"there is no folder {root}; name the folder of your runs with --runs.")
     found: dict[tuple[str, str], tuple[Record, Path]] = {}
@@ -137,7 +137,7 @@ def read_runs(folder: Path | str) -> tuple[list[Record], dict[Path, str]]:
 
 def read_stored(path: Path | str) -> list[Record]:
     """Records from a file of JSON lines; the error names the line that is damaged."""
-    path = Path(path).expanduser()
+    path = as_path(path)
     found: dict[tuple[str, str], Record] = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -202,7 +202,7 @@ def write_stored(records: Iterable[Record], path: Path | str) -> int:
     Returns:
         The number of records that were new or have changed.
     """
-    path = Path(path).expanduser()
+    path = as_path(path)
     # A file of its own is locked, because this one is replaced.
     with locked(path.with_name(f".{path.name}.lock")):
         known = {(r.name, r.graph): r for r in (read_stored(path) if path.is_file() else ())}

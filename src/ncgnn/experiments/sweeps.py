@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ncgnn._io import as_path
 from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.experiments.cells import fail, load_graph, make_cells, work
 from ncgnn.experiments.engines import Engine, needs_of
@@ -197,7 +198,7 @@ def read_config_files(
 ) -> tuple[ConfigFile, ...]:
     """One file, several or none, each once."""
     files = [config] if isinstance(config, Path | str) else config or ()
-    paths = dict.fromkeys(Path(file).expanduser().absolute() for file in files)
+    paths = dict.fromkeys(as_path(file).absolute() for file in files)
     return tuple(read_config_file(path) for path in paths)
 
 

@@ -44,7 +44,7 @@ Family: TypeAlias = Literal[
 ]
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
-Width = Annotated[int, Field(ge=1)]
+Width = Annotated[int, Field(ge=1, le=1 << 20)]
 DirectionOption = Annotated[Direction, AddedLater]
 OptionsKind = TypeVar("OptionsKind", bound="ModelOptions")
 
@@ -53,6 +53,8 @@ class ModelOptions(Options):
     """Options of a model."""
 
 
+# Characters of a wrong value that a message shows.
+_SHOWN = 200
 #: What people call some options elsewhere.
 _SHORT = {"lr": "learning_rate", "wd": "weight_decay", "epoch": "epochs", "num_layers": "layers"}
 
@@ -66,8 +68,14 @@ def describe_error(error: ValidationError, kind: type[BaseModel] | None = None) 
     if isinstance(cause := first.get("ctx", {}).get("error"), InputError):
         return f"{field}: {cause}"
     message = str(first["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
-    given = "" if isinstance(first.get("input"), dict) else f"; got {first.get('input')!r}"
+    given = "" if isinstance(first.get("input"), dict) else f"; got {shorten(first.get('input'))}"
     return f"{field} {message}{given}." if field else f"{message}."
+
+
+def shorten(value: object) -> str:
+    """A value as a message shows it, however long it is."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def describe_unknown_option(field: str, known: list[str]) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from matplotlib import rc_context
 
-from ncgnn._io import write_text
+from ncgnn._io import as_path, write_text
 from ncgnn.data import canonical_name, load
 from ncgnn.errors import DataNotFoundError, InputError, UnknownNameError
 from ncgnn.experiments import check_all_used, check_settings, file_for, read_config_files, seed_list
@@ -406,7 +406,7 @@ def request_for(
         tuple(wanted.models if models is None else dict.fromkeys(models)),
         seed_list(seeds),
         split or wanted.split,
-        None if data_dir is None else Path(data_dir).expanduser(),
+        None if data_dir is None else as_path(data_dir),
         tuple(settings.items()),
         files,
     )

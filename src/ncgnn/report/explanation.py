@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncgnn._io import write_text
+from ncgnn._io import as_path, write_text
 from ncgnn.data import shorten
 from ncgnn.errors import InputError
 from ncgnn.report.style import BLACK, GREEN, ORANGE, PURPLE, SKY, YELLOW, number
@@ -15,6 +14,7 @@ from ncgnn.training import describe_part, table_format
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from ncgnn.report.tables import Cell
     from ncgnn.training import Effect, Explanation
@@ -40,7 +40,7 @@ LEAST_BAR = 0.0005
 
 def write_explanation(explanation: Explanation, path: Path | str) -> Path:
     """Write a page (.html) or a table (.csv, .tsv, .parquet, .feather), as the name ends."""
-    path = Path(path).expanduser()
+    path = as_path(path)
     check_explanation_path(path)
     if path.suffix.lower() != ".html":
         return explanation.write(path)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from ncgnn._io import as_path, parse_toml
 from ncgnn.data import (
     DEFAULT_FRACTIONS,
     canonical_name,
@@ -377,7 +378,7 @@ def locate_dataset(dataset: str, beside: Path | None = None) -> str:
     if dataset in known:
         return dataset
     for folder in (Path.cwd(),) if beside is None else (beside, Path.cwd()):
-        path = folder / Path(dataset).expanduser()
+        path = folder / as_path(dataset)
         if is_folder(path) or (dataset.endswith(".npz") and path.is_file()):
             return str(path.resolve())
     return dataset if dataset.endswith(".npz") else canonical_name(dataset)
@@ -458,7 +459,7 @@ class ConfigFile:
 
 def read_config_file(path: Path | str) -> ConfigFile:
     """Read a TOML file of options."""
-    path = Path(path).expanduser()
+    path = as_path(path)
     tree = read_toml(path)
     tree.pop("search", None)  # for `tune`
     if (number := tree.pop("format", FORMAT)) != FORMAT:
@@ -482,7 +483,7 @@ def read_config_file(path: Path | str) -> ConfigFile:
 def read_toml(path: Path | str) -> Tree:
     """Read a TOML file; the error names the file and the place."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return parse_toml(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; name a TOML configuration.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -505,7 +506,7 @@ def read_setting(text: str) -> tuple[str, Any]:
         raise InputError(f"--set is '{text}'; give key=value, like training.epochs=200.")
     for text in (value, f"[{value}]") if "," in value else (value,):
         try:
-            return key.strip(), tomllib.loads(f"value = {text}")["value"]
+            return key.strip(), parse_toml(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
             continue
     return key.strip(), value.strip()

@@ -6,7 +6,6 @@ import json
 import shutil
 from copy import deepcopy
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 from uuid import uuid4
 
@@ -17,7 +16,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from ncgnn._io import make_durable, sha256_of_file, write_text
+from ncgnn._io import as_path, make_durable, sha256_of_file, write_text
 from ncgnn.errors import InputError
 from ncgnn.graph import Graph, as_graph, whole_number
 from ncgnn.nn import GraphInputs, model_class, model_name
@@ -28,6 +27,8 @@ from ncgnn.training.inference import Inference
 from ncgnn.training.run import fit, load_run
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import ArrayLike, NDArray
 
     from ncgnn.graph import GraphLike
@@ -185,7 +186,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             path: A folder that does not exist yet or is empty; it appears whole or not at all.
         """
         check_is_fitted(self, "trained_")
-        path = Path(path).expanduser()
+        path = as_path(path)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise InputError(f"{path} exists already; name a new folder.")
         about: dict[str, Any] = {
@@ -221,7 +222,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         Raises:
             InputError: It is no such folder, or a file in it has changed.
         """
-        path = Path(path).expanduser()
+        path = as_path(path)
         about = _read_about(path)
         trained = load_run(path / RUN, device=device, model=model)
         parameters: dict[str, Any] = about["parameters"]

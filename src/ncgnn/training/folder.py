@@ -39,7 +39,15 @@ from uuid import uuid4
 import torch
 from safetensors import SafetensorError, safe_open
 
-from ncgnn._io import atomic_write, is_locked, make_durable, sha256_of_file, take_lock, write_text
+from ncgnn._io import (
+    as_path,
+    atomic_write,
+    is_locked,
+    make_durable,
+    sha256_of_file,
+    take_lock,
+    write_text,
+)
 from ncgnn._numba import thread_count
 from ncgnn.data import MANIFEST
 from ncgnn.errors import InputError
@@ -270,7 +278,7 @@ def run_folders(runs: Path) -> list[Path]:
 
 def find_run(path: Path | str) -> Path:
     """The folder of a run by its path, which may be that of ``latest``."""
-    path = Path(path).expanduser()
+    path = as_path(path)
     if path.name != LATEST:
         return path
     if path.is_file():  # where there are no links

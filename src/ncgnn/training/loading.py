@@ -213,6 +213,8 @@ def find_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
+        if device.type == "meta":
+            raise NotImplementedError  # there are no numbers on it
     except (RuntimeError, AssertionError, NotImplementedError):
         raise InputError(f"device '{name}' is not available; use cpu.") from None
     return device

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ncgnn._io import atomic_write
+from ncgnn._io import as_path, atomic_write
 from ncgnn._version import __version__
 from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -89,7 +89,7 @@ class NodeTable:
 
 def write_table(table: Any, path: Path | str) -> Path:
     """Write an Arrow table in the format that the ending of the file's name says."""
-    path = Path(path).expanduser()
+    path = as_path(path)
     kind = table_format(path)
     with atomic_write(path) as stream:
         if kind == "parquet":

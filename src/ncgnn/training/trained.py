@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from ncgnn._io import as_path
 from ncgnn.data import save, write_folder
 from ncgnn.errors import InputError
 from ncgnn.graph import as_graph
@@ -46,6 +46,7 @@ from ncgnn.training.trainer import ShareCorrection, know_labels, predict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -433,7 +434,7 @@ class TrainedModel:
         Args:
             path: A folder that does not exist yet or is empty.
         """
-        folder, config = RunFolder(Path(path).expanduser()), self.config.storable()
+        folder, config = RunFolder(as_path(path)), self.config.storable()
         if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
             raise InputError(f"{folder.path} exists already; name a new folder.")
         folder.path.mkdir(parents=True, exist_ok=True)

@@ -22,14 +22,13 @@ import os
 import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
-from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import numpy as np
 
-from ncgnn._io import make_durable, sha256_of_file
+from ncgnn._io import as_path, make_durable, sha256_of_file
 from ncgnn.data.npz import errors_in, reading
 from ncgnn.data.tables.encoding import Features
 from ncgnn.data.tables.links import LinkReport
@@ -40,6 +39,7 @@ from ncgnn.graph import Graph, check_csr
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -67,7 +67,7 @@ _AT_HERE, _EXCHANGE = -100, 2
 
 def is_folder(path: Path | str) -> bool:
     """Whether there is a dataset folder at a path."""
-    return (Path(path).expanduser() / MANIFEST).is_file()
+    return (as_path(path) / MANIFEST).is_file()
 
 
 def write_folder(graph: Graph, path: Path | str, *, force: bool = False) -> Path:
@@ -78,7 +78,7 @@ def write_folder(graph: Graph, path: Path | str, *, force: bool = False) -> Path
         path: A folder that does not exist or is empty.
         force: Whether another dataset folder may be replaced.
     """
-    path = Path(path).expanduser()
+    path = as_path(path)
     check_free(path, force=force)
     with _building(path) as build:
         _fill(graph, build)
@@ -106,7 +106,7 @@ def keep_folder(graph: Graph, source: Path | str, path: Path, *, copies: bool = 
     shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError, InputError):
         with _building(path) as build:
-            _link_files(Path(source).expanduser(), build, graph.fingerprint, copies=copies)
+            _link_files(as_path(source), build, graph.fingerprint, copies=copies)
         return True
     if copies:
         write_folder(graph, path)
@@ -260,7 +260,7 @@ def read_manifest(path: Path | str) -> dict[str, Any]:
     Raises:
         InputError: The file is damaged or of another format.
     """
-    file = Path(path).expanduser() / MANIFEST
+    file = as_path(path) / MANIFEST
     manifest = _read_json(file)
     for name, kinds in _FIELDS.items():
         if not isinstance(manifest.get(name, ...), kinds):
@@ -291,7 +291,7 @@ def read_folder(path: Path | str) -> Graph:
     Raises:
         InputError: A file is missing, damaged, or does not fit the others.
     """
-    path = Path(path).expanduser()
+    path = as_path(path)
     while True:
         mark = _mark(path)
         try:

@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ncgnn._io import as_path
 from ncgnn.data.npz import reading
 from ncgnn.errors import DataNotFoundError, InputError
 
@@ -101,7 +102,7 @@ def read_table(source: Any, what: str, *, encoding: str = "utf-8") -> SourceTabl
 
 def _read_named(source: str | Path, what: str, encoding: str) -> SourceTable:
     text = str(source)
-    path = Path(source).expanduser()
+    path = as_path(source)
     ending = path.suffix.lower()
     kind = path.with_suffix("").suffix.lower() if ending in _PACKED else ending
     if isinstance(source, str) and is_query(text):

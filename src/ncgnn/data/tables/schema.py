@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import Field, ValidationError
 
+from ncgnn._io import as_path, parse_toml
 from ncgnn.data.tables.reading import shorten
 from ncgnn.errors import InputError, UnknownNameError
 from ncgnn.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -116,9 +117,9 @@ class Schema(Options):
 
 def read_schema(path: Path | str) -> Schema:
     """Read ``schema.toml``; the error names the field."""
-    path = Path(path).expanduser()
+    path = as_path(path)
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        tree = parse_toml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; 'ncgnn import' writes a schema.toml.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

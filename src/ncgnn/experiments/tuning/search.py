@@ -17,14 +17,13 @@ import time
 import warnings
 from dataclasses import dataclass
 from itertools import count, islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 
-from ncgnn._io import write_text
+from ncgnn._io import as_path, write_text
 from ncgnn._numba import use_threads
 from ncgnn.data import load
 from ncgnn.errors import InputError, sentence
@@ -47,6 +46,7 @@ from ncgnn.training import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from optuna.trial import FrozenTrial
 
@@ -183,14 +183,14 @@ def tune(
         model=model,
         split=split,
         device=device,
-        config=None if config is None else Path(config).expanduser(),
+        config=None if config is None else as_path(config),
         settings=settings,
         search=search,
         seeds=seeds,
     )
     fresh = _fresh_seeds(made.seeds, evaluate_seeds)
-    root = Path(runs).expanduser().resolve()
-    at_hand = None if data_dir is None else Path(data_dir).expanduser().resolve()
+    root = as_path(runs).resolve()
+    at_hand = None if data_dir is None else as_path(data_dir).resolve()
     watcher = Watcher() if watcher is None else watcher
     place.check_devices([made.base.training.device])
     graph = load(made.base.data.dataset, at_hand)

@@ -12,11 +12,10 @@ import re
 import tempfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
-from ncgnn._io import atomic_write
+from ncgnn._io import as_path, atomic_write
 from ncgnn._version import __version__
 from ncgnn.data import choose_ends, import_duckdb, shorten
 from ncgnn.errors import DataNotFoundError, InputError
@@ -34,6 +33,7 @@ from ncgnn.metrics.sql.statements import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
+    from pathlib import Path
 
     from ncgnn.data import Direction, Unknown
     from ncgnn.metrics.sql.sources import Source
@@ -179,7 +179,7 @@ def confusion_by_sql(
         [1.0, 0.5849625007211562, 0.0]
     """
     question = Question.of(hops, direction, unknown, num_classes, threshold)
-    out = None if out is None else _check_ending(Path(out).expanduser())
+    out = None if out is None else _check_ending(as_path(out))
     tell = progress or _tell_nobody
     with _Session(database, memory, temp, threads) as session:
         tell("reading the nodes")
@@ -256,7 +256,7 @@ class _Session:
         self._stack.close()
 
     def _connect(self, stack: ExitStack) -> None:
-        folder = None if self._temp is None else Path(self._temp).expanduser()
+        folder = None if self._temp is None else as_path(self._temp)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         place = stack.enter_context(tempfile.TemporaryDirectory(prefix="ncgnn-", dir=folder))
@@ -268,7 +268,7 @@ class _Session:
             self._attach(str(self._database))
 
     def _attach(self, database: str) -> None:
-        path = Path(database).expanduser()
+        path = as_path(database)
         kind = re.match(r"[a-z]\w+:", database)
         if kind is None and not path.is_file():
             raise DataNotFoundError(f"there is no file {path}; give the path of a database.")
@@ -372,7 +372,7 @@ class _Session:
                 encoding=encoding,
                 tables=self._database is not None,
                 # Of another kind of database every reading is a copy over the network.
-                at_hand=self._given or Path(str(self._database)).expanduser().is_file(),
+                at_hand=self._given or as_path(str(self._database)).is_file(),
             )
 
     def check(self, question: Question) -> None:

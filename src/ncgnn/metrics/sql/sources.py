@@ -8,6 +8,7 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
+from ncgnn._io import as_path
 from ncgnn.data import SourceTable, is_query, read_header, read_table, shorten
 from ncgnn.errors import DataNotFoundError, InputError
 from ncgnn.metrics.sql.dialects import DIALECTS, read_by_duckdb
@@ -124,7 +125,7 @@ def _find_files(name: str, what: str, encoding: str) -> str | None:
     """How DuckDB reads the files of a name; None where it is the name of none that it reads."""
     if _REMOTE.match(name):
         return read_by_duckdb(name)
-    path = str(Path(name).expanduser())
+    path = str(as_path(name))
     item = read_by_duckdb(path)
     if item is None:
         return None

@@ -24,7 +24,7 @@ class CAGNNOptions(PlainOptions):
     """Width of all layers."""
     dropout: Rate = 0.5
     """Rate for the features, before every layer and before the last linear one."""
-    layers: Annotated[int, Field(ge=1)] = 2
+    layers: Annotated[int, Field(ge=1, le=1000)] = 2
     """Number of rounds of messages."""
     self_loops: bool = False
     """Whether every node is its own neighbor too."""

@@ -28,7 +28,7 @@ class FAGCNOptions(PlainOptions):
     """Width of all layers."""
     dropout: Rate = 0.5
     """Rate for the features, after the first linear layer, and for the weights of edges."""
-    layers: Annotated[int, Field(ge=1)] = 2
+    layers: Annotated[int, Field(ge=1, le=1000)] = 2
     """Number of rounds of messages."""
     eps: Annotated[float, Field(ge=0)] = 0.3
     """Weight of what a node was before the first round."""

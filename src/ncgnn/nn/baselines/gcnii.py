@@ -25,7 +25,7 @@ class GCNIIOptions(PlainOptions):
     """Width of all layers."""
     dropout: Rate = 0.5
     """Rate for the features, before every layer and before the last linear one."""
-    layers: Annotated[int, Field(ge=1)] = 8
+    layers: Annotated[int, Field(ge=1, le=1000)] = 8
     """Number of layers between the two linear ones."""
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Weight of what a node was before the first layer."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ncgnn.nn.functional import DropoutKey
     from ncgnn.nn.inputs import GraphInputs
 
-Layers = Annotated[int, Field(ge=1)]
+Layers = Annotated[int, Field(ge=1, le=1000)]
 
 
 class LINKXOptions(PlainOptions):

@@ -25,7 +25,7 @@ class MixHopOptions(PlainOptions):
     """Width of each power in each layer."""
     dropout: Rate = 0.5
     """Rate for the features and after every layer."""
-    layers: Annotated[int, Field(ge=1)] = 2
+    layers: Annotated[int, Field(ge=1, le=1000)] = 2
     """Number of layers before the linear one."""
     powers: tuple[Annotated[int, Field(ge=0)], ...] = (0, 1, 2)
     """Powers of the operator, ascending."""

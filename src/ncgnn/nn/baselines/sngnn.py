@@ -30,7 +30,7 @@ class SNGNNOptions(PlainOptions):
     """Width of the layers before the last one; one layer has none."""
     dropout: Rate = 0.5
     """Rate between layers; one layer has none."""
-    layers: Annotated[int, Field(ge=1)] = 1
+    layers: Annotated[int, Field(ge=1, le=1000)] = 1
     """Number of layers."""
     variant: Variant = "plus"
     """``plain``, ``plus`` or ``plusplus``."""

@@ -171,7 +171,7 @@ class TunedOptions(ConvolutionOptions):
     """Width of every layer."""
     dropout: Rate = 0.5
     """Rate after every layer."""
-    layers: Annotated[int, Field(ge=1)] = 3
+    layers: Annotated[int, Field(ge=1, le=1000)] = 3
     """Number of convolutions."""
     norm: Norm = "layer"
     """Normalization before the activation: of every node (``layer``), of every column over all

@@ -44,7 +44,7 @@ class SeparatedTunedOptions(SeparatedOptions):
     """Which messages count: along stored edges into a node (``incoming``), along edges in ``both``
     directions alike, or ``separate``: along and against edges, with weights of their own for each.
     """
-    layers: Annotated[int, Field(ge=1)] = 3
+    layers: Annotated[int, Field(ge=1, le=1000)] = 3
     """Number of convolutions."""
     norm: Norm = "layer"
     """Normalization before the activation, shared by the groups: ``layer``, ``batch`` or ``none``.
