@@ -59,6 +59,14 @@ def test_the_paper_is_quoted_rightly():
     assert all(set(row) == set(DATASETS) for row in published("table1").values())
 
 
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_the_head_of_table_1_has_every_number_of_every_graph(dataset):
+    rows = [row for row in published("graphs") if row != "split"]
+    assert {"classes", "features", "nodes", "edges", "nh"} <= set(rows)
+    for row in rows:
+        assert printed("graphs", row, dataset) is not None
+
+
 def test_quoted_methods_are_in_the_list_of_models():
     assert set(published("listed")) <= set(published("leaderboard"))
     assert set(published("leaderboard")) <= {*model_names(), *published("listed")}

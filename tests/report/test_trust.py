@@ -32,12 +32,12 @@ def test_tables_hold_what_was_counted(result, trained):
     assert probabilities.rows[0] == ("calibration error, %", *errors)
     assert f"Temperature {found['temperature']:.2f}; by kind" in probabilities.notes[0]
     overall = result["sets"]["parts"][0]
-    rules = ("lac", "lac_by_nc", "aps", "aps_by_nc")
-    nodes = len(trained.split.test)
-    cells = [f"{100 * overall[r]['coverage']:.1f} · {overall[r]['size']:.2f}" for r in rules]
-    held = round(overall["lac_by_nc"]["coverage"] * nodes)
-    low, high = binomtest(held, nodes).proportion_ci(method="wilson")
-    cells[1] = cells[1].replace(" ·", f" ({100 * low:.1f}–{100 * high:.1f}) ·")
+    rules = ("lac", "lac_by_nc", "aps", "aps_by_nc", "aps_random_by_nc")
+    nodes, cells = len(trained.split.test), []
+    for rule in rules:
+        share, size = overall[rule]["coverage"], overall[rule]["size"]
+        low, high = binomtest(round(share * nodes), nodes).proportion_ci(method="wilson")
+        cells.append(f"{100 * share:.1f} ({100 * low:.1f}–{100 * high:.1f}) · {size:.2f}")
     assert sets.rows[0] == ("all", f"{nodes}", *cells)
     assert "90 % of the nodes" in sets.title
     headings = [row[0] for row in sets.rows if len(row) == 1]
@@ -58,7 +58,7 @@ def test_parts_of_few_nodes_show_nothing(result):
     few = {**result["sets"]["parts"][0], "by": "kind", "part": "alone", "nodes": 3}
     sets = {**result["sets"], "parts": [*result["sets"]["parts"], few]}
     table = trust_tables({**result, "sets": sets})[1]
-    assert ("alone", "3", *["too few"] * 4) in table.rows
+    assert ("alone", "3", *["too few"] * 5) in table.rows
 
 
 def test_too_few_validation_nodes_are_told_beside_the_sets(result, trained):
@@ -73,13 +73,32 @@ def test_runs_without_calibration_say_so(trained):
     assert "calibration is none" in trust_tables(raw)[0].notes[0]
 
 
-def test_temperatures_that_do_not_help_are_remarked(result):
-    found = dict(result["calibration"])
-    worse = {**found["before"], "loss": found["before"]["loss"] + 0.01}
-    for after, told in ((found["before"], False), (worse, True)):
-        calibration = {**found, "after": after}
+def test_what_temperatures_do_to_these_nodes_is_told_with_its_interval(result, trained):
+    found, nodes = dict(result["calibration"]), trained.split.test
+    losses = [
+        -np.log(trained.probabilities(calibrated=one)[nodes, trained.graph.labels[nodes]])
+        for one in (True, False)
+    ]
+    change = losses[0] - losses[1]
+    reach = 1.96 * change.std(ddof=1) / np.sqrt(len(nodes))
+    mean = change.mean()
+    np.testing.assert_allclose(found["change"], [mean, mean - reach, mean + reach])
+    words = {"do harm": [0.02, 0.01, 0.03], "cannot be told": [0.02, -0.01, 0.05]}
+    words |= {"by −0.020 (95 %: −0.030 to −0.010).": [-0.02, -0.03, -0.01]}
+    for told, numbers in words.items():
+        calibration = {**found, "change": numbers}
         notes = trust_tables({**result, "calibration": calibration})[0].notes
-        assert any("fit a little worse with temperatures" in note for note in notes) == told
+        assert any(told in note for note in notes)
+
+
+def test_runs_of_an_earlier_version_show_the_rules_that_they_know(result):
+    parts = [{k: v for k, v in one.items() if k != "aps_random_by_nc"}
+             for one in result["sets"]["parts"]]  # fmt: skip
+    calibration = {k: v for k, v in result["calibration"].items() if k != "change"}
+    old = {**result, "sets": {**result["sets"], "parts": parts}, "calibration": calibration}
+    probabilities, sets = trust_tables(old)
+    assert sets.head[2:] == ("LAC", "LAC by NC", "APS", "APS by NC")
+    assert not any("change the cross-entropy" in note for note in probabilities.notes)
 
 
 def test_nodes_that_calibrate_prove_nothing(trained):

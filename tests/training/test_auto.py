@@ -21,15 +21,20 @@ from ncgnn.training import (
     RunFolder,
     RunResult,
     auto_run,
+    combination,
     find_other_seeds,
     load_run,
     make_auto,
     refit_run,
+    search,
 )
+from ncgnn.training.calibration import fit_temperature
 from ncgnn.training.candidates import list_candidates, read_time
 from ncgnn.training.combination import (
     Unseen,
     answer_unseen,
+    find_sharpness,
+    is_better,
     make_mixture,
     select_average,
     train_gate,
@@ -244,8 +249,10 @@ def test_candidates_come_cheap_ones_first_and_each_once(graph, place):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"time": "ten minutes"}, "time must be like 90s, 10m or 1h30m; got 'ten minutes'"),
-        ({"time": "0m"}, "time must be like"),
+        ({"time": "ten minutes"}, "auto: time must be some seconds, like 90, or like 90s, 10m or "),
+        ({"time": "0m"}, "time must be some seconds, .*; got '0m'"),
+        ({"candidates": []}, "candidates must name a model, or be left out"),
+        ({"candidates": ["auto"]}, "must be single models, not auto"),
         ({"candidates": ["gnc"]}, "unknown model 'gnc'"),
         ({"hiden": 3}, "did you mean hidden"),
         ({"folds": 1}, "folds"),
@@ -285,6 +292,80 @@ def test_an_average_by_hand(experts):
     one, other = (expert.probabilities(calibrated=False) for expert in experts[:2])
     wanted = 0.25 * one + 0.75 * other
     assert np.allclose(mixture.probabilities(calibrated=False), wanted, atol=1e-6)
+
+
+def test_timid_experts_speak_up_before_they_are_averaged(experts, tmp_path):
+    temperatures = [0.5, 1.0]
+    mixture = make_mixture(experts[:2], [0.25, 0.75], "none", temperatures=temperatures)
+    parts = [torch.softmax(one.logits() / t, 1) for one, t in zip(experts, temperatures,
+                                                                 strict=False)]  # fmt: skip
+    wanted = (0.25 * parts[0] + 0.75 * parts[1]).numpy()
+    assert np.allclose(mixture.probabilities(calibrated=False), wanted, atol=1e-6)
+    loaded = load_run(mixture.save(tmp_path / "run"))
+    assert torch.equal(loaded.logits(), mixture.logits())
+    even = make_mixture(experts[:2], [0.25, 0.75], "none", temperatures=[1.0, 1.0])
+    assert even.config == make_mixture(experts[:2], [0.25, 0.75], "none").config
+    with pytest.raises(InputError, match="temperatures must be one per expert, 2; got 1"):
+        ncgnn.fit(mixture.graph, "mixture", experts=[{"name": "mlp"}, {"name": "gcn"}],
+                  temperatures=[0.5], epochs=1)  # fmt: skip
+
+
+@pytest.mark.parametrize(("factor", "timid"), [(0.1, True), (10.0, False)])
+def test_only_timid_experts_have_a_temperature(graph, factor, timid, monkeypatch):
+    expert = ncgnn.fit(graph, "gcn", hidden=8, epochs=40, learning_rate=0.03)
+    logits = expert.logits()
+    monkeypatch.setattr(combination, "predict", lambda *given: factor * logits)
+    own = fit_temperature(logits.numpy()[expert.split.val], graph.labels[expert.split.val])
+    expected = pytest.approx(factor * own, rel=0.01) if timid else 1.0
+    assert find_sharpness(expert) == expected
+
+
+def test_averages_are_made_of_what_models_answer_with_the_labels_they_may_read(
+    graph, place, tmp_path, monkeypatch
+):
+    """Propagation and boosting answer by the labels of training nodes around a node."""
+    seen = []
+
+    def select(answers, labels, best, grouped):
+        seen.append(answers)
+        return select_average(answers, labels, best, grouped)
+
+    monkeypatch.setattr(search, "select_average", select)
+    names = ["propagation", "boosting", "mlp"]
+    wanted = asked(place, candidates=names)
+    auto_run(wanted, tmp_path, graph=graph)
+    folder = next((tmp_path / ".auto").iterdir()) / "candidates"
+    runs = [load_run(one) for one in folder.iterdir()]
+    assert {one.config.model.name for one in runs} == set(names)
+    val = runs[0].split.val.copy()
+    for one in runs:
+        answers = torch.log_softmax(one.logits()[val] / find_sharpness(one), 1)
+        assert any(torch.allclose(answers, mine, atol=1e-6) for mine in seen[0])
+
+
+def test_a_gain_within_its_standard_error_is_none(experts, monkeypatch):
+    one, other = experts[0], experts[1]
+    count = len(one.split.val)
+    right, noise = np.ones(count, dtype=bool), np.random.default_rng(0).normal(size=count)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)
+    record = {"epoch": 0, "val_accuracy": 0.5}
+    first = replace(one, history=[record]), replace(other, history=[record])
+    for gain, better in ((0.9, False), (1.1, True)):
+        told = {id(first[0]): noise + gain / np.sqrt(count), id(first[1]): np.zeros(count)}
+        monkeypatch.setattr(
+            combination, "_judge_answers", lambda t, told=told: (told[id(t)], right)
+        )
+        assert is_better(*first) == better
+
+
+def test_a_gate_begins_as_the_best_single_expert(experts, monkeypatch):
+    monkeypatch.setattr(combination, "_STEPS", 0)
+    mixture = make_mixture(experts, [1 / 3] * 3, "full")
+    nodes = torch.arange(mixture.graph.num_nodes)
+    answers, seen = validation_answers(mixture, mixture.inputs, nodes)
+    trained = train_gate(mixture, Unseen(answers, seen, mixture.inputs.labels), 1)
+    shares = trained.model.shares(trained.inputs, trained.grouping.group)
+    assert (shares[1] > 0.99).all()
 
 
 def test_groups_of_a_mixture_are_those_of_its_expert_also_for_new_nodes(experts, graph):

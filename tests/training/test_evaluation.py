@@ -19,6 +19,7 @@ from ncgnn.nn.grouping import GroupingRule
 from ncgnn.nn.inputs import GraphInputs
 from ncgnn.training import compare_trained, score, scores
 from ncgnn.training.evaluation import (
+    FEWEST_NODES,
     about_small_groups,
     calibration_error,
     deciles,
@@ -248,15 +249,24 @@ def test_deciles_hold_their_lower_end():
 
 
 def test_tenths_by_rank_keep_equal_values_together():
-    values = np.array([0.0] * 35 + [0.2] * 5 + list(np.linspace(0.3, 0.9, 60)) + [np.nan])
+    values = np.array([0.0] * 35 + [0.2] * 10 + list(np.linspace(0.3, 0.9, 60)) + [np.nan])
     part, names = ranked_tenths(values)
     assert part[-1] == -1
     assert set(part[:35]) == {0}
     assert (names[0], names[1]) == ({"from": 0.0, "to": 0.0}, {"from": 0.2, "to": 0.2})
-    assert np.bincount(part[:-1]).tolist() == [35, 5, 10, 10, 10, 10, 10, 10]
-    assert names[7]["to"] == 0.9
+    assert names[max(names)]["to"] == 0.9
+    assert np.bincount(part[:-1]).min() >= FEWEST_NODES
+    assert (np.diff([names[number]["from"] for number in sorted(names)]) > 0).all()
     nobody, none = ranked_tenths(np.array([np.nan]))
     assert (nobody.tolist(), none) == ([-1], {})
+
+
+def test_tenths_of_few_nodes_are_joined_with_the_next():
+    values = np.array([0.0] * 40 + [0.1] * 4 + [0.2] * 3 + [0.3] * 40 + [0.9] * 2)
+    part, names = ranked_tenths(values)
+    assert np.bincount(part).tolist() == [40, 49]
+    assert names == {0: {"from": 0.0, "to": 0.0}, 1: {"from": 0.1, "to": 0.9}}
+    assert ranked_tenths(values[-2:])[0].tolist() == [0, 0]
 
 
 def test_degree_classes_double_and_do_not_count_loops():

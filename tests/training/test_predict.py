@@ -111,7 +111,10 @@ def test_columns_of_the_training_graph(trained, graph):
     for name in ("train", "val", "test"):
         assert set(np.flatnonzero(answers["part"] == name)) == set(getattr(parts, name))
     assert (answers["seen"] == (answers["part"] == "train")).all()
-    np.testing.assert_array_equal(answers["nc"], trained.grouping.confusion)
+    classes = order[:, 0].copy()
+    classes[parts.train] = graph.labels[parts.train]
+    expected = ncgnn.neighborhood_confusion(graph, classes, num_classes=CLASSES)
+    np.testing.assert_array_equal(answers["nc"], expected)
     high = trained.grouping.group.numpy() > 0
     assert 0 < high.sum() < NODES
     assert (answers["group"] == np.where(high, "high", "low")).all()
@@ -180,10 +183,10 @@ def test_groups_of_new_nodes_come_from_labels_of_training_nodes_and_predictions(
     classes = np.array([place[name] for name in [*known["predicted"], *answers["predicted"]]])
     train = trained.split.train
     classes[train] = grown.labels[train]
-    # The second pass counts what the first predicted, which is what is predicted here in the end.
     expected = ncgnn.neighborhood_confusion(grown, classes, num_classes=CLASSES)[NODES:]
-    assert (answers["nc"] == expected).mean() > 0.9
-    assert ((answers["nc"] > 0.3) == (answers["group"] == "high")).all()
+    np.testing.assert_array_equal(answers["nc"], expected)
+    # The second pass counts what the first predicted, which is what is predicted here in the end.
+    assert ((answers["nc"] > 0.3) == (answers["group"] == "high")).mean() > 0.9
     kinds = ncgnn.node_kinds(grown, classes, num_classes=CLASSES)[NODES:]
     assert (answers["kind"] == kinds).all()
 
@@ -207,7 +210,7 @@ def test_thresholds_by_quantile_are_those_of_training(graph, grown):
     answers = trained.predict(grown, only="new")
     limit = np.nanquantile(trained.grouping.confusion.numpy(), 0.5)
     assert trained.grouping.confusion.numpy().any()
-    assert ((answers["nc"] > limit + 1e-9) == (answers["group"] == "high")).all()
+    assert ((answers["nc"] > limit + 1e-9) == (answers["group"] == "high")).mean() > 0.9
 
 
 def test_shares_of_what_is_attainable_are_those_of_training(graph, grown):
@@ -216,14 +219,29 @@ def test_shares_of_what_is_attainable_are_those_of_training(graph, grown):
     answers, known = trained.predict(grown, only="new"), trained.predict()
     size = trained.graph.degrees + 1
     largest = np.log2(size / np.ceil(size / CLASSES)) / np.log2(CLASSES)
-    relative = np.divide(known["nc"], largest, out=np.zeros(NODES), where=largest > 0)
+    guiding = trained.grouping.confusion.numpy()
+    relative = np.divide(guiding, largest, out=np.zeros(NODES), where=largest > 0)
     assert (relative[known["group"] == "low"] <= trained.limits[0] + 1e-9).all()
     assert (relative[known["group"] == "high"] > trained.limits[0]).all()
     size = grown.degrees[NODES:] + 1
     largest = np.log2(size / np.ceil(size / CLASSES)) / np.log2(CLASSES)
     relative = np.divide(answers["nc"], largest, out=np.zeros(NEW), where=largest > 0)
-    assert ((relative > trained.limits[0] + 1e-9) == (answers["group"] == "high")).all()
+    assert ((relative > trained.limits[0] + 1e-9) == (answers["group"] == "high")).mean() > 0.9
     assert len(set(answers["group"])) == 2
+
+
+@pytest.mark.parametrize("settings", [{"hops": 2}, {"guidance": "nh"}, {"epochs": 1}])
+def test_nc_is_that_of_the_answers_whatever_groups_follow(graph, grown, settings):
+    trained = fit(graph, "ncgcn", **settings)
+    outcome = trained.outcome
+    expected = ncgnn.neighborhood_confusion(graph, outcome.classes, num_classes=CLASSES)
+    np.testing.assert_array_equal(trained.predict()["nc"], expected)
+    classes = np.concatenate([outcome.classes, np.zeros(NEW, dtype=np.int64)])
+    place = {name: number for number, name in enumerate(NAMES)}
+    answers = trained.predict(grown, only="new")
+    classes[NODES:] = [place[name] for name in answers["predicted"]]
+    expected = ncgnn.neighborhood_confusion(grown, classes, num_classes=CLASSES)[NODES:]
+    np.testing.assert_array_equal(answers["nc"], expected)
 
 
 def test_a_model_that_never_grouped_anybody_groups_no_new_node(graph, grown):

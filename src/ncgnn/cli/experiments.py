@@ -45,6 +45,9 @@ PLAN_NAMES = ("control", "modes", "competitors", "stratified", "classic", "combi
 MOST_MISSING = 20
 
 
+_OUT = Path("reproduced")
+
+
 @command
 def sweep(
     graphs: opt.Graphs = None,
@@ -175,7 +178,7 @@ def reproduce(
     data_dir: opt.DataDir = None,
     runs: opt.Runs = Path("runs"),
     stored: opt.Stored = None,
-    out: Annotated[Path, typer.Option(help="Folder for what is made.")] = Path("reproduced"),
+    out: Annotated[Path, typer.Option(help="Folder for what is made.")] = _OUT,
     train: opt.Train = True,
     engine: opt.Engine = "local",
     address: opt.Address = None,
@@ -207,6 +210,8 @@ def reproduce(
     if name == "results" or name in PLAN_NAMES:
         if any((models, config, settings, seeds, split, stored, device)):
             raise InputError(f"{name} has fixed runs; only graphs and folders can be named.")
+        if out != _OUT:
+            raise InputError(f"--out is for tables and figures; {name} is printed here.")
         if name == "results":
             _show_results(write=write, json=json)
             return

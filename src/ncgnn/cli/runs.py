@@ -497,7 +497,8 @@ def _summary_lines(said: dict[str, Any]) -> list[str]:
     how = ", refitted on all labels where a node has none" if said["refitted"] else ""
     runs = f"by {Path(said['run']).name}"
     if len(said["seeds"]) > 1:
-        runs += f" and the runs of {len(said['seeds']) - 1} other seeds"
+        others = len(said["seeds"]) - 1
+        runs += f" and the runs of {others} other {'seed' if others == 1 else 'seeds'}"
     return [*lines, f"{runs}{how}", f"written: {said['path']}"]
 
 

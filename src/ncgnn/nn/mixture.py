@@ -1,6 +1,7 @@
 """Several models in one: a gate says, node by node, how much each of them counts.
 
-Experts e give probabilities P_e, and the mixture answers p = Σ_e g_e P_e. Without a gate the shares
+Experts e give probabilities P_e, of a temperature each where they have one, and the mixture answers
+p = Σ_e g_e P_e. Without a gate the shares
 g are the same for all nodes. A gate sees what can be known of an expert's answer at a node without
 any label: how sure it is, and how the same expert answers around it. With q_e^k = M^k P_e, where M
 is the row-normalized adjacency with self-loops, the soft Neighborhood Confusion of k hops is
@@ -22,6 +23,7 @@ from ncgnn.errors import InputError
 from ncgnn.nn.base import Model, ModelOptions, Width, parse_options
 from ncgnn.nn.inputs import as_nodes
 from ncgnn.nn.minibatch import BlockMaker, infer, is_layered
+from ncgnn.options import AddedLater
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,6 +37,9 @@ Gate = Literal["full", "without-nc", "nc", "none"]
 
 # Probabilities below e^-8 say nothing more to a gate.
 _LEAST_LOG = -8.0
+
+
+Temperature = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class MixtureOptions(ModelOptions):
@@ -51,6 +56,9 @@ class MixtureOptions(ModelOptions):
     """How many hops the gate looks around a node."""
     width: Width = 16
     """Width of the gate's hidden layer."""
+    temperatures: Annotated[tuple[Temperature, ...] | None, AddedLater] = None
+    """What the logits of every expert are divided by before experts are combined; ``none``: all
+    are taken as they are."""
     trained: Literal["jointly", "apart"] = "jointly"
     """Whether experts and gate are trained at once, or each expert on its own and then the gate, as
     ``auto`` does."""
@@ -120,6 +128,12 @@ class Mixture(Model):
                 kind(*sizes, **own) if inputs is None else kind.for_inputs(inputs, **own)
             )
         self.experts = nn.ModuleList(experts)
+        self.temperatures = chosen.temperatures or (1.0,) * len(experts)
+        if len(self.temperatures) != len(experts):
+            raise InputError(
+                f"temperatures must be one per expert, {len(experts)}; got "
+                f"{len(self.temperatures)}."
+            )
         self._take_over(experts)
         self.bias = nn.Parameter(torch.zeros(len(experts)))
         if self.gate != "none":
@@ -189,8 +203,8 @@ class Mixture(Model):
         """What every expert says at the given nodes, log P, and what the gate sees of it."""
         wanted = nodes if self.gate == "none" else None
         answers = [
-            torch.log_softmax(_ask_expert(expert, inputs, group, key, wanted), dim=1)
-            for expert in cast("Sequence[Model]", self.experts)
+            self.said_by(place, _ask_expert(expert, inputs, group, key, wanted))
+            for place, expert in enumerate(cast("Sequence[Model]", self.experts))
         ]
         if self.gate == "none":
             return answers, None
@@ -200,6 +214,11 @@ class Mixture(Model):
             answers = [answer.index_select(0, chosen) for answer in answers]
             seen = [one.index_select(0, chosen) for one in seen]
         return answers, seen
+
+    def said_by(self, expert: int, logits: torch.Tensor) -> torch.Tensor:
+        """Log P of an expert, from its logits or from log P without its temperature."""
+        temperature = self.temperatures[expert]
+        return torch.log_softmax(logits if temperature == 1 else logits / temperature, dim=1)
 
     @torch.no_grad()
     def shares(self, inputs: GraphInputs, group: torch.Tensor | None) -> torch.Tensor:

@@ -33,11 +33,25 @@ def leaderboard(facts: Mapping[str, Any]) -> Table:
     head = ("candidate", f"val {name}", "val loss", f"test {name}", "seconds", "")
     note = (
         f"Chosen by validation: {facts['chosen']}. A combination is chosen where its answers are "
-        "likelier (a lower loss), which also ends the training of a gate, and its score is not "
-        "lower by more than two standard errors. Test scores were measured when all was "
-        f"chosen. {facts['seconds']:.0f} of {facts['budget']:.0f} seconds were used."
+        "likelier by more than a standard error, each model with one temperature, and its score is "
+        "not lower by more than two. Test scores were measured when all was chosen. "
+        f"{facts['seconds']:.0f} of {facts['budget']:.0f} seconds were used."
     )
-    return Table("Leaderboard", head, tuple(rows), (note,), text=(5,), compact=True, widths={0: 60})
+    notes = (note, *_about_features(facts))
+    return Table("Leaderboard", head, tuple(rows), notes, text=(5,), compact=True, widths={0: 60})
+
+
+def _about_features(facts: Mapping[str, Any]) -> list[str]:
+    """What stands for the features alone where the graph's part is told, and how good it is."""
+    gain = facts.get("gain")
+    if not gain or "features_accuracy" not in gain:
+        return []
+    part, share = PARTS[gain["part"]], percent(gain["features_accuracy"])
+    told = f"Features alone: {gain['features']}, {part} accuracy {share}"
+    metric = facts["metric"]
+    if metric != "accuracy":
+        told += f"; what the graph adds is told in accuracy, not in {SCORE_NAMES[metric]}"
+    return [f"{told}."]
 
 
 def share_table(result: Mapping[str, Any]) -> Table | None:

@@ -33,7 +33,13 @@ if TYPE_CHECKING:
     Record = Mapping[str, Any]
 
 #: What people call the rules for sets.
-RULES = {"lac": "LAC", "lac_by_nc": "LAC by NC", "aps": "APS", "aps_by_nc": "APS by NC"}
+RULES = {
+    "lac": "LAC",
+    "lac_by_nc": "LAC by NC",
+    "aps": "APS",
+    "aps_by_nc": "APS by NC",
+    "aps_random_by_nc": "random APS by NC",
+}
 #: What nodes are divided by.
 DIVISIONS = {
     "nc": "Fifths of NC",
@@ -44,8 +50,6 @@ DIVISIONS = {
 DPI = 150
 # Of more classes a terminal shows those whose sets hold them the least often.
 _MOST_CLASSES = 12
-# The rule of the answers, unless another one is asked for, is shown with intervals.
-_SURE = "lac_by_nc"
 
 
 def trust_tables(result: Record, *, all_classes: bool = True) -> list[Table]:
@@ -76,7 +80,7 @@ def _calibration_table(result: Record) -> Table:
             f"{', '.join(kinds)}."
         )
     head = (f"{part} nodes", "as the model says", "with temperatures")
-    notes = (text, *_about_worse(*both, part), *_about_own_nodes(result))
+    notes = (text, *_about_change(found, part), *_about_own_nodes(result))
     return Table("Probabilities, before calibration and after", head, tuple(rows), notes)
 
 
@@ -85,14 +89,17 @@ def _error(found: Record) -> str:
     return percent(found["calibration_error"]) or "–"
 
 
-def _about_worse(before: Record, after: Record, part: str) -> list[str]:
-    """A sentence where temperatures have made probabilities worse."""
-    if after["loss"] is None or before["loss"] is None or after["loss"] <= before["loss"]:
+def _about_change(found: Record, part: str) -> list[str]:
+    """A sentence on what temperatures did to these nodes."""
+    if not found["temperature_by_kind"] or found.get("change") is None:
         return []
-    return [
-        f"Note: on these {part} nodes probabilities fit a little worse with temperatures, which "
-        "validation nodes have chosen, than without."
-    ]
+    value, low, high = (f"{one:+.3f}".replace("-", "−") for one in found["change"])
+    text = f"They change the cross-entropy of {part} nodes by {value} (95 %: {low} to {high})"
+    if found["change"][1] > 0:
+        return [f"{text}: here they do harm, although validation nodes have chosen them."]
+    if found["change"][2] < 0:
+        return [f"{text}."]
+    return [f"{text}, which cannot be told from no change."]
 
 
 def _about_own_nodes(result: Record) -> list[str]:
@@ -109,7 +116,8 @@ def _sets_table(result: Record, all_classes: bool) -> Table:
     sets, part = result["sets"], PARTS[result["evaluated"]]
     overall = sets["parts"][0]
     rows: list[tuple[str, ...]] = [("all", f"{overall['nodes']:,}", *_cells(overall))]
-    limits = [f"{name} {100 * overall[key]['limit_coverage']:.1f}" for key, name in RULES.items()]
+    rules = {rule: RULES[rule] for rule in _rules(overall)}
+    limits = [f"{name} {100 * overall[key]['limit_coverage']:.1f}" for key, name in rules.items()]
     notes = [
         "By NC: a limit of its own for each group of validation nodes with similar NC, of "
         f"{', '.join(f'{count:,}' for count in sets['groups']['nodes'])} nodes.",
@@ -138,7 +146,7 @@ def _sets_table(result: Record, all_classes: bool) -> Table:
     promised = f"{100 * sets['coverage']:g} %"
     return Table(
         f"Sets that should hold the class of {promised} of the nodes: how many do, and mean size",
-        (f"{part} nodes", "number", *RULES.values()),
+        (f"{part} nodes", "number", *rules.values()),
         tuple(rows),
         tuple(notes),
         compact=True,
@@ -152,11 +160,16 @@ def _lowest(records: list[Record]) -> list[Record]:
 
 
 def _cells(record: Record) -> Iterator[str]:
-    for rule in COMPARED:
+    for rule in _rules(record):
         few = record["nodes"] < FEWEST_NODES
         share, size = record[rule]["coverage"], record[rule]["size"]
-        around = f" {_brackets(share, record['nodes'])}" if rule == _SURE else ""
-        yield "too few" if few else f"{100 * share:.1f}{around} · {size:.2f}"
+        around = _brackets(share, record["nodes"])
+        yield "too few" if few else f"{100 * share:.1f} {around} · {size:.2f}"
+
+
+def _rules(record: Record) -> list[str]:
+    """The rules that a run was evaluated with; earlier ones know fewer."""
+    return [rule for rule in COMPARED if rule in record]
 
 
 def _brackets(share: float, nodes: int) -> str:

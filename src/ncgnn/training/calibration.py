@@ -155,7 +155,26 @@ def calibration_report(trained: TrainedModel, nodes: NDArray[np.int64]) -> dict[
         "validation_nodes_by_kind": dict(found.nodes),
         "before": _quality(before, labels),
         "after": _quality(after, labels),
+        "change": _loss_change(before, after, labels),
     }
+
+
+def _loss_change(
+    before: NDArray[np.float64], after: NDArray[np.float64], labels: NDArray[np.int64]
+) -> list[float] | None:
+    """By how much cross-entropy has changed, and the ends of its 95 % interval over nodes."""
+    if len(labels) < 2 or not (np.isfinite(before).all() and np.isfinite(after).all()):
+        return None
+    change = _losses(after, labels) - _losses(before, labels)
+    mean = float(change.mean())
+    reach = 1.96 * float(change.std(ddof=1)) / float(np.sqrt(len(change)))
+    return [mean, mean - reach, mean + reach]
+
+
+def _losses(probabilities: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The cross-entropy of every node."""
+    own = probabilities[np.arange(len(labels)), labels]
+    return -np.log(np.maximum(own, np.finfo(np.float64).tiny))
 
 
 def _quality(probabilities: NDArray[np.float64], labels: NDArray[np.int64]) -> dict[str, Any]:
@@ -163,11 +182,9 @@ def _quality(probabilities: NDArray[np.float64], labels: NDArray[np.int64]) -> d
     error = calibration_error(labels, probabilities)
     if not np.isfinite(error):
         return {"calibration_error": None, "loss": None, "reliability": []}
-    own = probabilities[np.arange(len(labels)), labels]
-    loss = float(-np.log(np.maximum(own, np.finfo(np.float64).tiny)).mean())
     return {
         "calibration_error": error,
-        "loss": loss,
+        "loss": float(_losses(probabilities, labels).mean()),
         "reliability": reliability(probabilities, labels),
     }
 

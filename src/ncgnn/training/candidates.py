@@ -68,7 +68,10 @@ class AutoOptions(Options):
     @field_validator("time")
     @classmethod
     def _check_time(cls, time: str | float) -> str | float:
-        read_time(time)
+        try:
+            read_time(time)
+        except InputError as error:  # which names the field, as pydantic does
+            raise ValueError(str(error).removeprefix("time ").partition(";")[0]) from None
         return time
 
     @field_validator("candidates", mode="before")
@@ -81,10 +84,12 @@ class AutoOptions(Options):
     @field_validator("candidates")
     @classmethod
     def _check_names(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if names is not None and not names:
+            raise ValueError("must name a model, or be left out")
         for name in names or ():
-            model_class(name)
             if name in (AUTO, "mixture"):
                 raise ValueError(f"must be single models, not {name}")
+            model_class(name)
         return names
 
     @property
@@ -100,7 +105,9 @@ def read_time(time: str | float) -> float:
     parts = zip(() if found is None else found.groups(), _UNITS, strict=False)
     seconds = sum(float(one) * size for one, size in parts if one is not None)
     if not seconds:
-        raise InputError(f"time must be like 90s, 10m or 1h30m; got '{time}'.")
+        raise InputError(
+            f"time must be some seconds, like 90, or like 90s, 10m or 1h30m; got '{time}'."
+        )
     return seconds
 
 

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
+from scipy.special import logsumexp
 from torch.nn.functional import nll_loss
 
 from ncgnn.data import Split
 from ncgnn.nn import Grouping, Mixture
+from ncgnn.training.calibration import fit_temperature
 from ncgnn.training.config import resolve_config
 from ncgnn.training.evaluation import score
 from ncgnn.training.folder import DamagedFileError, read_tensors, write_tensors
@@ -42,8 +44,8 @@ if TYPE_CHECKING:
 MOST_EXPERTS, MOST_GATED, ROUNDS = 8, 4, 24
 # Of a gate's training: its steps, how far they go, and how often validation nodes are asked.
 _STEPS, _RATE, _DECAY, _EVERY, _WAIT = 400, 0.02, 1e-3, 10, 8
-#: The score that the best single expert begins with, where all others have 0.
-_FIRST_BIAS = 2.0
+#: The score that the best single expert begins with, where all others have 0: it counts 99 %.
+_FIRST_BIAS = 6.0
 
 
 def select_average(
@@ -94,15 +96,47 @@ def _may_join(place: int, chosen: Sequence[int], grouped: Sequence[bool]) -> boo
     return len(set(chosen)) < MOST_EXPERTS and not (grouped[place] and has_groups)
 
 
+def find_sharpness(trained: TrainedModel) -> float:
+    """What the logits of an expert are divided by: at most 1, so that timid ones speak up.
+
+    It is the temperature under which the labels of validation nodes are likeliest. Experts that
+    are too sure are taken as they are: they differ in what they are wrong about, and their average
+    is less sure by itself.
+    """
+    logits, labels = _validation(trained)
+    return min(1.0, round(fit_temperature(logits, labels), 3)) if len(labels) else 1.0
+
+
+def _validation(trained: TrainedModel) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Logits and labels of the validation nodes; logits as experts have them in a mixture."""
+    nodes = trained.split.val
+    logits = predict(trained.model, trained.inputs, trained.grouping)
+    chosen = logits.index_select(0, torch.from_numpy(nodes.copy()).to(logits.device))
+    return chosen.double().cpu().numpy(), trained.graph.labels[nodes]
+
+
 def make_mixture(
-    experts: Sequence[TrainedModel], shares: Sequence[float], gate: Gate, seconds: float = 0.0
+    experts: Sequence[TrainedModel],
+    shares: Sequence[float],
+    gate: Gate,
+    *,
+    temperatures: Sequence[float] | None = None,
 ) -> TrainedModel:
-    """Trained experts as one model, which gives each the same share at every node so far."""
+    """Trained experts as one model, which gives each the same share at every node so far.
+
+    Args:
+        experts: They stay as they are.
+        shares: How much each counts.
+        gate: What will decide how much each counts at a node.
+        temperatures: What the logits of each are divided by; None = 1.
+    """
     first = experts[0]
     config = first.config
     tables = [{"name": one.config.model.name, **one.config.model.options} for one in experts]
     tree = config.model_dump(mode="json")
     tree["model"] = {"name": "mixture", "experts": tables, "gate": gate, "trained": "apart"}
+    if temperatures is not None and any(one != 1 for one in temperatures):
+        tree["model"] |= {"temperatures": [*temperatures]}
     for option in ("batch_size", "fanout", "sampling"):  # of experts, which keep their own
         tree["training"].pop(option, None)
     config = resolve_config(tree, "auto")
@@ -114,7 +148,7 @@ def make_mixture(
     grouping = Grouping.start(first.graph.num_nodes)
     if model.grouped is not None:
         grouping = experts[model.grouped].grouping
-    total = seconds + sum(one.seconds for one in experts)
+    total = sum(one.seconds for one in experts)
     kept = tuple(Expert.of(one) for one in experts)
     parts = (model.eval(), first.inputs, first.split, grouping, config)
     trained = TrainedModel(*parts, (), total, experts=kept)
@@ -192,12 +226,13 @@ def answer_unseen(
     nodes, folds = np.flatnonzero(fold >= 0), int(fold.max()) + 1
     place = torch.from_numpy(nodes).to(inputs.device)
     unseen = Unseen([], [], inputs.labels.index_select(0, place))
-    for expert in experts:
+    for number_of, expert in enumerate(experts):
         answers = inputs.labels.new_empty(len(nodes), inputs.num_classes, dtype=inputs.dtype)
         described: torch.Tensor | None = None
         for number in range(folds):
             path = keep / str(folds) / f"{expert.config.name}-{number}.safetensors"
             log_shares = _answer_fold(expert, fold, number, path, after_epoch)
+            log_shares = model.said_by(number_of, log_shares)
             rows = torch.from_numpy(fold[nodes] == number).to(inputs.device)
             with torch.no_grad():
                 seen = model.describe(inputs, log_shares).index_select(0, place)
@@ -245,7 +280,7 @@ def _answer_fold(
 def train_gate(trained: TrainedModel, unseen: Unseen, best: int) -> TrainedModel:
     """Train the gate of a mixture; experts stay as they are.
 
-    It begins with the best single expert counting most, the same at every node.
+    It begins as the best single expert: the others count under one percent, at every node.
 
     Args:
         trained: The mixture.
@@ -260,7 +295,8 @@ def train_gate(trained: TrainedModel, unseen: Unseen, best: int) -> TrainedModel
     with torch.no_grad():
         model.bias.zero_()
         model.bias[best] = _FIRST_BIAS
-    optimizer = torch.optim.Adam(gate, lr=_RATE, weight_decay=_DECAY)
+    groups: list[dict[str, Any]] = [{"params": gate[:1], "weight_decay": 0.0}, {"params": gate[1:]}]
+    optimizer = torch.optim.Adam(groups, lr=_RATE, weight_decay=_DECAY)
     mine = unseen.for_gate(model)
     reached, kept, waited = float("inf"), [one.detach().clone() for one in gate], 0
     for step in range(_STEPS + 1):
@@ -291,8 +327,8 @@ def validation_answers(
     model = cast("Mixture", trained.model.eval())
     answers: list[torch.Tensor] = []
     seen: list[torch.Tensor] = []
-    for expert in cast("Any", model.experts):
-        every = torch.log_softmax(predict(expert, inputs, trained.grouping), dim=1)
+    for place, expert in enumerate(cast("Any", model.experts)):
+        every = model.said_by(place, predict(expert, inputs, trained.grouping))
         answers.append(every.index_select(0, nodes))
         seen.append(model.describe(inputs, every).index_select(0, nodes))
     return answers, seen
@@ -301,18 +337,28 @@ def validation_answers(
 def is_better(one: TrainedModel, other: TrainedModel) -> bool:
     """Whether validation speaks for a combination, against a model that is simpler.
 
-    Its answers must be likelier. Its score need not be higher, as the other's may be the highest of
+    Its answers must be likelier by more than the standard error of the difference, each model with
+    a temperature of its own. Its score need not be higher, as the other's may be the highest of
     many by luck, but it must not be lower by more than two standard errors of the difference in
     accuracy, whatever the score is.
     """
-    metric = one.config.training.metric
-    records = [model.history[model.best_epoch] for model in (one, other)]
-    mine, theirs = (record[f"val_{metric}"] for record in records)
-    losses = [record["val_loss"] for record in records]
-    if None in losses or losses[0] >= losses[1]:
+    if len(one.split.val) < 2:
         return False
-    nodes = one.split.val
-    right = [model.logits().argmax(1).cpu().numpy()[nodes] for model in (one, other)]
-    truth = one.graph.labels[nodes]
-    apart = int(((right[0] == truth) != (right[1] == truth)).sum())
-    return mine >= theirs - 2 * np.sqrt(apart) / len(nodes)
+    metric = one.config.training.metric
+    mine, theirs = (model.history[model.best_epoch][f"val_{metric}"] for model in (one, other))
+    (likely, right), (likely_before, right_before) = map(_judge_answers, (one, other))
+    gains, count = likely - likely_before, len(likely)
+    if gains.mean() <= gains.std(ddof=1) / np.sqrt(count):
+        return False
+    apart = int((right != right_before).sum())
+    return mine >= theirs - 2 * np.sqrt(apart) / count
+
+
+def _judge_answers(trained: TrainedModel) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Log P of the label of every validation node, and whether the answer is right."""
+    nodes = trained.split.val
+    logits = trained.logits().double().cpu().numpy()[nodes]
+    labels = trained.graph.labels[nodes]
+    scaled = logits / fit_temperature(logits, labels)
+    told = scaled[np.arange(len(nodes)), labels] - logsumexp(scaled, axis=1)
+    return told, logits.argmax(axis=1) == labels

@@ -210,7 +210,7 @@ def evaluation(
         "hops": true.hops,
         "thresholds": list(true.thresholds),
         "threshold_kind": true.kind,
-        **scores_by_place(graph, split, known, true, outcome, rule),
+        **scores_by_place(graph, split, known, true, outcome),
         "true_mean_nc": true.mean,
     }
     if rule is not None:
@@ -283,17 +283,15 @@ def scores_by_place(
     known: Scored,
     true: TrueGroups,
     outcome: Outcome,
-    rule: GroupingRule | None,
 ) -> dict[str, Any]:
     """Scores of the evaluated nodes by what is around them."""
     _, nodes = evaluated_part(split)
     kind, degree = _kind_places(node_kinds(graph)), degree_classes(graph)
     homophily = deciles(node_homophily(graph, neighborhood="closed"))
     kinds = {place: {"kind": name} for place, name in enumerate(KINDS)}
-    confusion = outcome.confusion
-    if rule is not None and rule.guidance != "nc":  # then it is what groups follow instead
-        confusion = neighborhood_confusion(graph, outcome.classes, num_classes=graph.num_classes)
-    estimated, actual = (ranked_tenths(values[nodes]) for values in (confusion, true.confusion))
+    estimated, actual = (
+        ranked_tenths(values[nodes]) for values in (outcome.confusion, true.confusion)
+    )
     ranges = enumerate(map(degree_range, range(int(degree.max(initial=0)) + 1)))
     degrees = {place: {"from": low, "to": high} for place, (low, high) in ranges}
     group = true.group[nodes]
@@ -336,7 +334,9 @@ def ranked_tenths(
 ) -> tuple[NDArray[np.int64], dict[int, dict[str, Any]]]:
     """Divide nodes into ten parts of one size by a value; equal ones stay together.
 
-    So there are fewer than ten parts where many values are equal.
+    So there are fewer than ten parts where many values are equal; one that is left with fewer than
+    :data:`FEWEST_NODES` nodes is joined with that of the next higher values, the last one with that
+    before.
 
     Returns:
         The part of every node, -1 for NaN; and for each part ``from`` and ``to``, its smallest and
@@ -348,12 +348,26 @@ def ranked_tenths(
     limits = np.quantile(rounded[known], np.arange(1, 10) / 10, method="lower")
     place = np.searchsorted(np.unique(limits), rounded, side="left")
     place = np.unique(np.where(known, place, -1), return_inverse=True)[1] - int(not known.all())
+    place = _join_small(place)
     names = {
         number: {"from": float(rounded[chosen].min()), "to": float(rounded[chosen].max())}
         for number in range(int(place.max()) + 1)
         if (chosen := place == number).any()
     }
     return place.astype(np.int64), names
+
+
+def _join_small(place: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Parts in their order, those of few nodes joined with the next one; -1 stays."""
+    sizes = np.bincount(place[place >= 0])
+    number, count = np.zeros(len(sizes), dtype=np.int64), 0
+    for part in range(1, len(sizes)):
+        count += int(sizes[part - 1])
+        number[part] = number[part - 1] + int(count >= FEWEST_NODES)
+        count = 0 if count >= FEWEST_NODES else count
+    if count + int(sizes[-1]) < FEWEST_NODES and number[-1] > 0:
+        number[number == number[-1]] -= 1
+    return np.where(place >= 0, number[place], -1)
 
 
 def compare_trained(first: TrainedModel, second: TrainedModel) -> dict[str, Any]:

@@ -40,8 +40,8 @@ class Outcome:
         logits: [n, classes].
         classes: The class with which a node counts for its neighbors: its label if it was trained
             on, otherwise its prediction.
-        confusion: NC, as the model used it if it has groups. Those of a mixture are its expert's,
-            and its NC is that of its own answers.
+        confusion: NC of these classes, one hop; groups may follow something else, and what was
+            known when they were formed.
         kinds: See :func:`ncgnn.node_kinds`.
     """
 
@@ -56,9 +56,7 @@ def own_outcome(trained: TrainedModel) -> Outcome:
     graph, logits = trained.graph, trained.logits()
     classes = logits.argmax(1).cpu().numpy()
     classes[trained.seen] = graph.labels[trained.seen]
-    confusion = trained.grouping.confusion.numpy()
-    if trained.model.rule is None or trained.grouped_expert is not None:
-        confusion = neighborhood_confusion(graph, classes, num_classes=graph.num_classes)
+    confusion = neighborhood_confusion(graph, classes, num_classes=graph.num_classes)
     kinds = node_kinds(graph, classes, num_classes=graph.num_classes)
     return Outcome(logits, classes, confusion, kinds)
 
@@ -179,7 +177,7 @@ class Inference:
         trained, nodes = self.trained, self.answered
         trained.model.check_inductive()
         new = np.flatnonzero(self.old < 0)
-        logits, confusion = self._group_and_answer(new)
+        logits = self._group_and_answer(new)
         if len(nodes) > len(new):
             logits = self._logits(nodes)
             classes = logits.argmax(1).cpu().numpy()
@@ -187,41 +185,33 @@ class Inference:
         field = nodes_around(self.graph, nodes, 1)
         classes = self.classes[field.nodes]
         kinds = node_kinds(field.graph, classes, num_classes=logits.shape[1])[field.wanted]
-        if confusion is None:
-            every = neighborhood_confusion(field.graph, classes, num_classes=logits.shape[1])
-            confusion = every[field.wanted]
-        elif len(nodes) > len(new):
-            told = np.append(trained.outcome.confusion, np.nan)[self.old]
-            told[new] = confusion
-            confusion = told
+        every = neighborhood_confusion(field.graph, classes, num_classes=logits.shape[1])
+        confusion = every[field.wanted]
         return Outcome(logits, self.classes[nodes], confusion, kinds)
 
-    def _group_and_answer(
-        self, new: NDArray[np.int64]
-    ) -> tuple[torch.Tensor, NDArray[np.float64] | None]:
-        """Logits of new nodes, and the NC that they are grouped by; None where it is not shown.
+    def _group_and_answer(self, new: NDArray[np.int64]) -> torch.Tensor:
+        """Logits of new nodes.
 
         They are grouped without their own predictions first, and once more with them.
         """
         rule = self.trained.model.rule
         if rule is None:
-            return self._predict(new), None
+            return self._predict(new)
         if (expert := self.trained.grouped_expert) is not None:
             alone = Inference(expert, self.graph)
             _ = alone.answer  # groups the new nodes
             self.group[new] = alone.group[new]
-            return self._predict(new), None
+            return self._predict(new)
         if not np.nan_to_num(self.trained.grouping.confusion.numpy()).any():
             # Nobody was grouped in the best epoch, and only the first group has trained weights.
-            return self._predict(new), self._confusion(new, rule)[0]
-        self.group[new] = rule.assign(self._confusion(new, rule)[1], self.trained.limits)
+            return self._predict(new)
+        self.group[new] = rule.assign(self._measure(new, rule), self.trained.limits)
         logits = self._predict(new)
-        confusion, compared = self._confusion(new, rule)
-        group = rule.assign(compared, self.trained.limits)
+        group = rule.assign(self._measure(new, rule), self.trained.limits)
         if not np.array_equal(group, self.group[new]):
             self.group[new] = group
             logits = self._predict(new)
-        return logits, confusion
+        return logits
 
     def _predict(self, new: NDArray[np.int64]) -> torch.Tensor:
         """Logits of new nodes, whose predictions count for their neighbors from now on."""
@@ -263,20 +253,16 @@ class Inference:
             offsets,
         )
 
-    def _confusion(
-        self, new: NDArray[np.int64], rule: GroupingRule
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """How confused new nodes are by what is known so far, and what thresholds apply to."""
+    def _measure(self, new: NDArray[np.int64], rule: GroupingRule) -> NDArray[np.float64]:
+        """What thresholds apply to, of new nodes, by what is known so far."""
         part, classes, wanted = self.graph, self.classes, new
         if rule.guidance in ("nc", "nh"):
             field = nodes_around(self.graph, new, rule.hops)
             part, classes, wanted = field.graph, classes[field.nodes], field.wanted
         if not (classes >= 0).any():
-            unknown = np.full(len(new), np.nan)
-            return unknown, unknown
+            return np.full(len(new), np.nan)
         grouper = Grouper(part, rule, self.trained.inputs.num_classes)
-        confusion = grouper.confusion(classes)
-        return confusion[wanted], grouper.compared(confusion, classes)[wanted]
+        return grouper.compared(grouper.confusion(classes), classes)[wanted]
 
 
 def _rows(outcome: Outcome, rows: NDArray[np.int64]) -> Outcome:

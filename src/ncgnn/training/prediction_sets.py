@@ -59,6 +59,7 @@ COMPARED: dict[str, tuple[SetScore, SetGroups]] = {
     "lac_by_nc": ("lac", "nc"),
     "aps": ("aps", "none"),
     "aps_by_nc": ("aps", "nc"),
+    "aps_random_by_nc": ("aps-random", "nc"),
 }
 
 
@@ -345,7 +346,7 @@ def sets_report(
     found: dict[str, Any] = {}
     for name, (score, by) in COMPARED.items():
         rule = trained.set_rule(coverage, score, by)
-        bare = rule.sets(shares, confusion, allow_empty=True)
+        bare = rule.sets(shares, confusion, ids=trained.graph.ids[nodes], allow_empty=True)
         given = with_best(bare, shares)
         rows = np.arange(len(nodes))
         found[name] = given[rows, labels], given.sum(axis=1), bare[rows, labels]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from ncgnn.training.choice import choose_batches
 from ncgnn.training.combination import (
     MOST_GATED,
     answer_unseen,
+    find_sharpness,
     is_better,
     make_mixture,
     select_average,
@@ -42,7 +44,7 @@ from ncgnn.training.trainer import check_trainable, predict
 from ncgnn.training.verdict import judge, sees_edges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from ncgnn.data import Split
@@ -77,6 +79,17 @@ class Found:
 
     trained: TrainedModel
     row: Row
+
+    @cached_property
+    def temperature(self) -> float:
+        """What its logits are divided by where it is an expert."""
+        return find_sharpness(self.trained)
+
+
+def _mix(experts: Sequence[Found], shares: Sequence[float], gate: Gate) -> TrainedModel:
+    """What was found as one model."""
+    temperatures = [one.temperature for one in experts]
+    return make_mixture([one.trained for one in experts], shares, gate, temperatures=temperatures)
 
 
 class Search:
@@ -304,7 +317,7 @@ class Search:
         if len(shares) > 1:
             experts = [pool[place] for place in shares]
             began = self.clock()
-            mixture = make_mixture([e.trained for e in experts], [*shares.values()], "none")
+            mixture = _mix(experts, [*shares.values()], "none")
             average = self._add("average", experts, mixture, began, [*shares.values()])
             if is_better(average.trained, best.trained):
                 chosen = average
@@ -329,14 +342,14 @@ class Search:
 
         A mixture corrects its answers for class shares, and its experts do not.
         """
-        inputs = self._inputs
-        val = torch.from_numpy(self.split.val.copy()).to(inputs.device)
+        val = torch.from_numpy(self.split.val.copy()).to(self._inputs.device)
         answers: list[torch.Tensor] = []
         for one in pool:
-            logits = predict(one.trained.model, inputs, one.trained.grouping)
-            answers.append(torch.log_softmax(logits.index_select(0, val), dim=1))
+            trained = one.trained  # its inputs hold the labels that it may read
+            logits = predict(trained.model, trained.inputs, trained.grouping).index_select(0, val)
+            answers.append(torch.log_softmax(logits / one.temperature, dim=1))
         grouped = [one.trained.model.rule is not None for one in pool]
-        return select_average(answers, inputs.labels.index_select(0, val), 0, grouped)
+        return select_average(answers, self._inputs.labels.index_select(0, val), 0, grouped)
 
     def _affordable(self, experts: list[Found], best: Found) -> list[Found]:
         """Experts without those that take most time, as long as there is not enough of it."""
@@ -370,10 +383,10 @@ class Search:
         fold = draw_folds(labels, folds, self.wanted.base.training.seed)
         equal = [1 / len(experts)] * len(experts)
         models = [one.trained for one in experts]
-        full = make_mixture(models, equal, "full")
+        full = _mix(experts, equal, "full")
         self.watcher.on_stage(f"answers of {_list(experts)} for nodes that they have not seen")
         unseen = answer_unseen(full, models, fold, self.folder / FOLDS, self._in_fold)
-        mixture = full if kind == "full" else make_mixture(models, equal, kind)
+        mixture = full if kind == "full" else _mix(experts, equal, kind)
         best = min(range(len(experts)), key=lambda e: -(experts[e].row.val or 0))
         return self._add(word, experts, train_gate(mixture, unseen, best), began)
 
@@ -461,7 +474,7 @@ class Search:
         if len(shares) == 1:
             return pool[0]
         experts, parts = [pool[place] for place in shares], [*shares.values()]
-        average = make_mixture([one.trained for one in experts], parts, "none")
+        average = _mix(experts, parts, "none")
         if not is_better(average, pool[0].trained):
             return pool[0]
         return Found(average, Row(f"average of {_list(experts, parts)}", "mixture", ""))

@@ -55,7 +55,10 @@ def judge(
         said = _say_gain(gain, "the commonest class" if bare else "the features alone")
     else:
         said = _say_none(gain, chosen, beside)
-    gains_nothing = gain is not None and gain["accuracy"][2] < _NO_GAIN
+    gains_nothing = False
+    if gain is not None and tried:
+        _, low, high = gain["accuracy"]
+        gains_nothing = low <= 0 and high < _NO_GAIN
     remedies = _remedies(trained, chosen, rows, gains_nothing)
     return {"gain": gain, "sentence": said, "remedies": remedies}
 
@@ -87,6 +90,7 @@ def _compare(one: TrainedModel, other: TrainedModel) -> dict[str, Any]:
         "part": part,
         "nodes": len(nodes),
         "accuracy": list(overall),
+        "features_accuracy": float(plain.mean()),
         "mixed_nodes": int(mixed.sum()),
         "mixed": None if there is None else list(there),
     }
