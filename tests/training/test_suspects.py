@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -287,6 +288,10 @@ def test_graphs_that_cannot_be_judged_are_refused():
     few = ncgnn.Graph.from_edge_index(edges, labels=[0, 0, 1, 1], features=np.eye(4))
     with pytest.raises(InputError, match="labels must hold a class twice"):
         ncgnn.find_suspects(few, folds=2)
-    bare = ncgnn.Graph.from_edge_index(edges, labels=[0, 0, 1, 1])
-    with pytest.raises(InputError, match="features"):
-        ncgnn.find_suspects(bare, folds=2)
+
+
+def test_a_graph_without_features_is_judged_by_its_edges(planted):
+    graph, _ = planted
+    with pytest.warns(NcgnnWarning, match="no features"):
+        found = ncgnn.find_suspects(replace(graph, features=None), folds=2, only="all", **QUICK)
+    assert len(found) == (graph.labels >= 0).sum()
