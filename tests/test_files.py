@@ -15,8 +15,10 @@ from ncgnn._io import (
     is_locked,
     locked,
     make_durable,
+    remove_leftovers,
     sha256_of_file,
     take_lock,
+    temporary_path,
     write_text,
 )
 
@@ -197,3 +199,32 @@ def test_a_lock_is_waited_for(tmp_path):
     lock.release()
     assert entered.wait(10)
     thread.join()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from ncgnn._io import atomic_write, temporary_path
+folder = Path(sys.argv[1])
+temporary_path(folder / "built").mkdir()
+with atomic_write(folder / "weights.bin") as stream:
+    stream.write(b"half")
+    stream.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills a process")
+def test_what_a_dead_process_has_left_is_removed_and_nothing_else(tmp_path):
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], timeout=60)
+    left = names(tmp_path)
+    assert len(left) == 2
+    assert all(name.endswith(".part") for name in left)
+    mine = temporary_path(tmp_path / "mine")
+    mine.write_bytes(b"being made")
+    young, old = tmp_path / ".a.0123456789abcdef.part", tmp_path / ".b.0123456789abcdef.part"
+    for path in (young, old, tmp_path / "kept.part"):
+        path.write_bytes(b"of another machine")
+    os.utime(old, (0, 0))
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == sorted([mine.name, young.name, "kept.part"])

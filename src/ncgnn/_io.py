@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
+import shutil
+import time
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
@@ -15,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from filelock import FileLock
+
+_A_DAY = 24 * 3600.0
 
 
 def as_path(name: Path | str) -> Path:
@@ -67,7 +73,7 @@ def atomic_write(path: Path | str, *, durable: bool = True) -> Generator[IO[byte
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}.part")
+    temporary = temporary_path(path)
     try:
         with temporary.open("xb") as stream:
             yield stream
@@ -79,6 +85,51 @@ def atomic_write(path: Path | str, *, durable: bool = True) -> Generator[IO[byte
             _sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def temporary_path(path: Path) -> Path:
+    """Where something is made that will be renamed to ``path``; the name tells who makes it."""
+    return path.with_name(f".{path.name}.{_here()}-{os.getpid()}-{uuid4().hex[:12]}.part")
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what processes that have died on this machine have left half made in a folder.
+
+    What was left by another machine, or by an earlier release, is removed after a day.
+    """
+    for path in folder.glob(".*.part"):
+        _, _, maker = path.name.removesuffix(".part").rpartition(".")
+        machine, _, rest = maker.partition("-")
+        process = rest.partition("-")[0]
+        with suppress(OSError):
+            if machine == _here() and process.isdecimal():
+                if _is_alive(int(process)):
+                    continue
+            elif time.time() - path.lstat().st_mtime < _A_DAY:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+@cache
+def _here() -> str:
+    """This machine, in a few letters."""
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+
+
+def _is_alive(process: int) -> bool:
+    """Whether a process of this machine still runs."""
+    if os.name != "posix":  # where asking would end it
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def write_text(path: Path | str, text: str, *, durable: bool = True) -> None:

@@ -331,3 +331,29 @@ def test_uneven_parameters_are_said():
     assert said("gcn", "mlp") is None
     assert said("ncgcn") is None
     assert said("ncgcn", "gcn", learning_rate=0.1) is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a terminal of its own")
+def test_a_terminal_that_is_closed_saves_the_state(tmp_path):
+    """As when a connection to another machine is lost: writing to the terminal fails by then."""
+    import pty
+
+    child, terminal = pty.fork()
+    if not child:
+        command = [sys.executable, "-m", "ncgnn", "train", "digits", "--model", "ncgcn"]
+        command += ["--set", "epochs=100000", "--set", "patience=100000", "--set", "hidden=8"]
+        os.execv(sys.executable, [*command, "--runs", str(tmp_path)])
+    seen = False
+    while not seen:
+        assert os.waitpid(child, os.WNOHANG)[0] == 0
+        seen = any(p.stat().st_size for p in tmp_path.glob("*/metrics.jsonl"))
+        os.set_blocking(terminal, False)
+        try:
+            os.read(terminal, 1 << 16)
+        except BlockingIOError:
+            time.sleep(0.05)
+    os.close(terminal)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 130
+    assert list(tmp_path.glob("*/checkpoint.safetensors"))
+    assert not list(tmp_path.glob("*/error.json"))

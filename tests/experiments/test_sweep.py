@@ -316,6 +316,7 @@ def test_a_script_without_a_guard_is_told_so(tmp_path):
     [
         ("local", signal.SIGINT),
         pytest.param("local", signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param("local", signal.SIGHUP, marks=pytest.mark.slow),
         pytest.param("ray", signal.SIGTERM, marks=pytest.mark.slow),
     ],
 )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import stat
+import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
@@ -17,6 +20,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from ncgnn._launch import stop_signals
 from ncgnn.cli.terminal import Verbosity, note
 from ncgnn.experiments import Watcher, flatten, format_value
 from ncgnn.nn import model_class
@@ -228,6 +232,16 @@ def _scores(run: RunResult) -> str:
     return text if test is None else f"{text}, test {test:.2%}"
 
 
+def _leave_terminal() -> None:
+    """Print to nowhere from now on: writing to a terminal that is gone would end the program."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # some have no number
+            if stat.S_ISCHR(os.fstat(stream.fileno()).st_mode):  # it says that it is none by now
+                os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
 @contextmanager
 def stop_requests(*, together: bool = False) -> Generator[Callable[[], bool]]:
     """Yield whether Ctrl-C was pressed, which is asked after every epoch; twice stops at once.
@@ -242,10 +256,12 @@ def stop_requests(*, together: bool = False) -> Generator[Callable[[], bool]]:
         if asked and not together:
             raise KeyboardInterrupt
         asked = True
-        if not together:
+        if number == getattr(signal, "SIGHUP", None):
+            _leave_terminal()
+        elif not together:
             note("stopping after this epoch; once more stops at once")
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, ask) for number in stop_signals()}
     try:
         yield lambda: asked
     finally:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
+from ncgnn._launch import stop_signals
 from ncgnn._memory import keep_freed_memory
 from ncgnn.data import DATA_VARIABLE
 from ncgnn.errors import InputError, NcgnnError, sentence
@@ -413,8 +414,7 @@ def _begin(ray: Any, address: str | None, cores: int) -> None:
 @contextmanager
 def _own_signals() -> Generator[None]:
     """Keep the handlers of signals, by which work is saved; Ray would replace them."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: signal.getsignal(number) for number in stop_signals()}
     try:
         yield
     finally:

@@ -21,6 +21,7 @@ from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from ncgnn._launch import stop_signals
 from ncgnn._memory import keep_freed_memory
 from ncgnn.errors import InputError, NcgnnError, sentence
 
@@ -217,7 +218,7 @@ def _blocked_signals() -> Generator[None]:
         yield
         return
     resource_tracker.ensure_running()  # lets signals through again when it starts
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals())
     try:
         yield
     finally:
@@ -226,7 +227,7 @@ def _blocked_signals() -> Generator[None]:
 
 def _unblock_signals() -> None:
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals())
 
 
 if hasattr(os, "register_at_fork") and "multiprocessing.forkserver" in " ".join(sys.orig_argv):
@@ -237,7 +238,7 @@ if hasattr(os, "register_at_fork") and "multiprocessing.forkserver" in " ".join(
 
 def _serve(pipe: Connection, work: Work) -> None:
     """In a worker: work on tasks that come through a pipe until it closes."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # the parent decides what they mean
+    for number in stop_signals():  # the parent decides what they mean
         signal.signal(number, signal.SIG_IGN)
     _unblock_signals()
     keep_freed_memory()

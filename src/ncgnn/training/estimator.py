@@ -7,7 +7,6 @@ import shutil
 from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
-from uuid import uuid4
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from ncgnn._io import as_path, make_durable, sha256_of_file, write_text
+from ncgnn._io import as_path, make_durable, sha256_of_file, temporary_path, write_text
 from ncgnn.errors import InputError
 from ncgnn.graph import Graph, as_graph, whole_number
 from ncgnn.nn import GraphInputs, model_class, model_name
@@ -195,7 +194,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             "table": self.graph is None,
         }
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{uuid4().hex}.part")
+        part = temporary_path(path)
         try:
             self.trained_.save(part / RUN)
             about = {"format": FORMAT, **about, "run": sha256_of_file(part / RUN / DONE)}

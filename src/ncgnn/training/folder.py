@@ -34,7 +34,6 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
-from uuid import uuid4
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -44,8 +43,10 @@ from ncgnn._io import (
     atomic_write,
     is_locked,
     make_durable,
+    remove_leftovers,
     sha256_of_file,
     take_lock,
+    temporary_path,
     write_text,
 )
 from ncgnn._numba import thread_count
@@ -234,6 +235,8 @@ class RunFolder:
         lock = take_lock(self / ".lock", wait=False)
         if lock is None:
             raise RunInUseError(f"another process is working on {self.path}.")
+        for folder in (self.path, *(path for path in self.path.iterdir() if path.is_dir())):
+            remove_leftovers(folder)
         try:
             yield
         finally:
@@ -297,7 +300,7 @@ def point_latest(run: Path) -> bool:
         return False
     if find_run(latest) == run:
         return True
-    link = run.with_name(f".{LATEST}.{uuid4().hex}.part")
+    link = temporary_path(latest)
     try:
         link.symlink_to(run.name, target_is_directory=True)
         link.replace(latest)

@@ -28,7 +28,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from ncgnn._io import as_path, make_durable, sha256_of_file
+from ncgnn._io import as_path, make_durable, remove_leftovers, sha256_of_file, temporary_path
 from ncgnn.data.npz import errors_in, reading
 from ncgnn.data.tables.encoding import Features
 from ncgnn.data.tables.links import LinkReport
@@ -136,7 +136,8 @@ def _link_files(source: Path, folder: Path, fingerprint: str, *, copies: bool) -
 def _building(path: Path) -> Generator[Path]:
     """A new folder that takes its place when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    build = path.with_name(f".{path.name}.{uuid4().hex}.part")
+    remove_leftovers(path.parent)
+    build = temporary_path(path)
     try:
         build.mkdir()
         yield build
