@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from filelock import FileLock
 
 _A_DAY = 24 * 3600.0
+# Bytes of a file's name that file systems take.
+_LONGEST_NAME = 255
 
 
 def as_path(name: Path | str) -> Path:
@@ -37,6 +39,12 @@ def as_path(name: Path | str) -> Path:
         raise InputError(f"{name}: there is no such user here; name another folder.") from None
     if "\0" in str(path):
         raise InputError(f"{str(path)!r} is no path: a name cannot hold NUL; give another one.")
+    try:
+        too_long = any(len(os.fsencode(part)) > _LONGEST_NAME for part in path.parts)
+    except UnicodeEncodeError:
+        raise InputError(f"{str(path)!r} is no path: it is no text; give another one.") from None
+    if too_long:
+        raise InputError(f"{path!s:.60}… is no path: a name is too long; give another one.")
     return path
 
 

@@ -6,6 +6,13 @@ The command line prints it as it is, without a traceback.
 
 from __future__ import annotations
 
+import re
+
+# What moves a terminal's cursor, its colors or the order of what it shows; line ends are kept.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
 
 class NcgnnError(Exception):
     """Base of every error that the package raises on purpose."""
@@ -47,6 +54,11 @@ def lacks_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError):
         return True
     return isinstance(error, RuntimeError) and "allocate" in str(error)
+
+
+def visible(text: str) -> str:
+    r"""A text for a terminal, to which names from a file give no orders: escape is ``\u001b``."""
+    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def sentence(error: Exception) -> str:

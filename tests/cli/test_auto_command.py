@@ -99,7 +99,10 @@ def test_known_datasets_and_named_models_are_trained_as_before(place, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--time", "soon"), "time must be like 90s, 10m or 1h30m; got 'soon'"),
+        (
+            ("--time", "soon"),
+            "time must be some seconds, like 90, or like 90s, 10m or 1h30m; got 'soon'",
+        ),
         (("--time", "5m", "--model", "gcn"), "--time is how long auto may take"),
         (("--model", "auto", "--start-from", "latest"), "start_from must be left out with auto"),
         (("--set", "candidates=gnc"), "unknown model 'gnc'"),

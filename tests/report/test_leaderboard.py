@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from ncgnn.report import leaderboard, share_table
-from ncgnn.training import Row
+from ncgnn.training import RULE, Row
 
 
 def facts():
@@ -17,7 +17,7 @@ def facts():
     ]
     combined = [Row("average of gcn, mlp", "mixture", "m", "finished", val=0.7, test=0.6)]
     return {
-        "metric": "macro_f1", "candidates": [asdict(row) for row in rows],
+        "metric": "macro_f1", "rule": RULE, "candidates": [asdict(row) for row in rows],
         "combinations": [asdict(row) for row in combined], "chosen": "gcn", "seconds": 70.4,
         "budget": 90.0,
     }  # fmt: skip
@@ -35,6 +35,12 @@ def test_rows_are_sorted_by_validation_and_those_left_out_stand_together():
     assert plain["rows"][4][5] == "skipped: no time was left"
     assert table.rows[0][0].mark == "best"
     assert "70 of 90 seconds" in table.notes[0]
+
+
+def test_searches_by_an_earlier_rule_are_not_told_of_by_the_new_one():
+    assert "likelier by more than the standard error" in leaderboard(facts()).notes[0]
+    old = {key: value for key, value in facts().items() if key != "rule"}
+    assert "likelier" not in leaderboard(old).notes[0]
 
 
 def shares(**more):

@@ -56,7 +56,7 @@ def test_tables_come_in_the_order_of_interest() -> None:
         "Where the model is right",
     ]
     assert tables[0].head == ("score", "train", "validation", "test", "test, 95 %")
-    assert "seeds or splits" in tables[0].notes[0]
+    assert "seeds or splits" in " ".join(tables[0].notes)
 
 
 def test_classes_are_named_and_long_names_shortened() -> None:

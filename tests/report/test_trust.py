@@ -41,7 +41,13 @@ def test_tables_hold_what_was_counted(result, trained):
     assert sets.rows[0] == ("all", f"{nodes}", *cells)
     assert "90 % of the nodes" in sets.title
     headings = [row[0] for row in sets.rows if len(row) == 1]
-    assert headings == ["Fifths of NC", "Kinds", "Degrees", "Classes"]
+    apart = ["Groups that have a limit each"]  # 180 validation nodes make three
+    assert headings == [*apart, "Fifths of NC", "Kinds", "Degrees", "Classes"]
+    assert "3 groups of NC and not 5: a group needs 50 validation nodes, and there are 180." in (
+        sets.notes
+    )
+    narrow = trust_tables(result, all_classes=False)[1]
+    assert narrow.head[2:] == ("LAC", "LAC by NC", "APS by NC")
     assert len(sets.rows) == len(result["sets"]["parts"]) + len(headings)
 
 

@@ -31,10 +31,11 @@ from ncgnn.training import (
 from ncgnn.training.calibration import fit_temperature
 from ncgnn.training.candidates import list_candidates, read_time
 from ncgnn.training.combination import (
+    EXPERTS_SCATTER,
     Unseen,
     answer_unseen,
     find_sharpness,
-    is_better,
+    judge_combination,
     make_mixture,
     select_average,
     train_gate,
@@ -305,19 +306,49 @@ def test_timid_experts_speak_up_before_they_are_averaged(experts, tmp_path):
     assert torch.equal(loaded.logits(), mixture.logits())
     even = make_mixture(experts[:2], [0.25, 0.75], "none", temperatures=[1.0, 1.0])
     assert even.config == make_mixture(experts[:2], [0.25, 0.75], "none").config
-    with pytest.raises(InputError, match="temperatures must be one per expert, 2; got 1"):
-        ncgnn.fit(mixture.graph, "mixture", experts=[{"name": "mlp"}, {"name": "gcn"}],
-                  temperatures=[0.5], epochs=1)  # fmt: skip
+    two = [{"name": "mlp", "hidden": 4}, {"name": "gcn", "hidden": 4}]
+    for wrong, words in (
+        ([0.5], "one per expert, 2; got 1"),
+        ([], "one per expert, 2; got 0"),
+        ([1e-30, 1], "greater than or equal to 0.05"),
+    ):
+        with pytest.raises(InputError, match=words):
+            ncgnn.fit(mixture.graph, "mixture", experts=two, temperatures=wrong, epochs=1)
 
 
 @pytest.mark.parametrize(("factor", "timid"), [(0.1, True), (10.0, False)])
 def test_only_timid_experts_have_a_temperature(graph, factor, timid, monkeypatch):
     expert = ncgnn.fit(graph, "gcn", hidden=8, epochs=40, learning_rate=0.03)
-    logits = expert.logits()
-    monkeypatch.setattr(combination, "predict", lambda *given: factor * logits)
-    own = fit_temperature(logits.numpy()[expert.split.val], graph.labels[expert.split.val])
-    expected = pytest.approx(factor * own, rel=0.01) if timid else 1.0
-    assert find_sharpness(expert) == expected
+    logits, val = factor * expert.logits(), expert.split.val
+    monkeypatch.setattr(combination, "predict", lambda *given: logits)
+    own = fit_temperature(logits.numpy()[val], graph.labels[val], scatter=EXPERTS_SCATTER)
+    assert find_sharpness(expert) == (pytest.approx(own, abs=1e-3) if timid else 1.0)
+    training = expert.config.training.model_copy(update={"class_shares": "val"})
+    shared = replace(expert, config=expert.config.model_copy(update={"training": training}))
+    assert find_sharpness(shared) == 1.0
+
+
+def test_a_few_nodes_that_are_all_right_sharpen_nobody_much(graph, monkeypatch):
+    expert = ncgnn.fit(graph, "gcn", hidden=8, epochs=3)
+    right = torch.nn.functional.one_hot(torch.from_numpy(graph.labels), 3).double()
+    monkeypatch.setattr(combination, "predict", lambda *given: right)
+    few = replace(expert, split=replace(expert.split, val=expert.split.val[:20]))
+    assert 0.15 < find_sharpness(few) < 1  # the likeliest one is 0
+    unknown = torch.full_like(right, float("nan"))
+    monkeypatch.setattr(combination, "predict", lambda *given: unknown)
+    assert find_sharpness(few) == 1.0
+
+
+def test_two_models_that_are_sure_and_right_are_equally_good(experts, monkeypatch):
+    record = {"epoch": 0, "val_accuracy": 1.0}
+    one, other = (replace(expert, history=[record]) for expert in experts[:2])
+    count = len(one.split.val)
+    right = np.ones(count, dtype=bool)
+    told = {id(one): (np.full(count, -1e-6), right), id(other): (np.full(count, -1e-4), right)}
+    monkeypatch.setattr(combination, "_judge_answers", lambda t: told[id(t)])
+    assert not judge_combination(one, other, "gcn").better
+    told[id(one)] = (np.full(count, np.nan), right)
+    assert not judge_combination(one, other, "gcn").better
 
 
 def test_averages_are_made_of_what_models_answer_with_the_labels_they_may_read(
@@ -348,14 +379,15 @@ def test_a_gain_within_its_standard_error_is_none(experts, monkeypatch):
     count = len(one.split.val)
     right, noise = np.ones(count, dtype=bool), np.random.default_rng(0).normal(size=count)
     noise = (noise - noise.mean()) / noise.std(ddof=1)
+    noise *= 3  # so that its standard error is more than one nat over all nodes
     record = {"epoch": 0, "val_accuracy": 0.5}
     first = replace(one, history=[record]), replace(other, history=[record])
-    for gain, better in ((0.9, False), (1.1, True)):
+    for gain, better in ((2.7, False), (3.3, True)):
         told = {id(first[0]): noise + gain / np.sqrt(count), id(first[1]): np.zeros(count)}
         monkeypatch.setattr(
             combination, "_judge_answers", lambda t, told=told: (told[id(t)], right)
         )
-        assert is_better(*first) == better
+        assert judge_combination(*first, "mlp").better == better
 
 
 def test_a_gate_begins_as_the_best_single_expert(experts, monkeypatch):
@@ -545,6 +577,10 @@ def test_pages_of_a_mixture_do_not_speak_of_one_training(experts, tmp_path):
     for untrue in ("best epoch", "new high"):
         assert untrue not in page.lower()
     said = json.loads((folder / "result.json").read_text())
+    two = [{"name": "mlp", "hidden": 4}, {"name": "gcn", "hidden": 4}]
+    joint = ncgnn.fit(mixture.graph, "mixture", experts=two, epochs=1).save(tmp_path / "joint")
+    assert "each trained on its own" in page
+    assert "each trained on its own" not in write_run_report(RunFolder(joint))[0].read_text()
     result = RunResult(folder, mixture.config, said, mixture.seconds, fresh=True)
     names = [row[0] for row in summary_table([result]).rows]
     assert "seconds of all experts" in names

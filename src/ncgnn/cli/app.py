@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from ncgnn._version import __version__
 from ncgnn.cli import data, experiments, runs, sql, suspects, tables, train
+from ncgnn.errors import visible
 
 
 class OneLineGroup(TyperGroup):
@@ -31,7 +32,7 @@ class OneLineGroup(TyperGroup):
             command = context.command_path if context else "ncgnn"
             text = str(message()).rstrip(".").replace("\n", " ").replace(": Value error,", ":")
             text += " See" if text.endswith("?") else "; see"
-            print(f"error: {text} '{command} --help'.", file=sys.stderr)
+            print(f"error: {visible(text)} '{command} --help'.", file=sys.stderr)
             sys.exit(getattr(error, "exit_code", 2))
         sys.exit(code if isinstance(code, int) else 0)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 import ncgnn
-from ncgnn.cli.terminal import note, print_json, print_tables, show_status
+from ncgnn.cli.terminal import note, print_json, print_tables, say, show_status
 from ncgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -162,9 +162,9 @@ def show_search(result: RunResult) -> None:
     if facts is None:
         return
     print_tables(ncgnn.report.leaderboard(facts))
-    print(facts["sentence"])
+    say(facts["sentence"])
     for remedy in facts["remedies"]:
-        print(f"note: {remedy}")
+        say(f"note: {remedy}")
 
 
 def changes_since(

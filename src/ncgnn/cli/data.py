@@ -21,6 +21,7 @@ from ncgnn.cli.terminal import (
     print_tables,
     read_fractions,
     read_numbers,
+    say,
     show_status,
 )
 from ncgnn.errors import InputError, UnknownNameError
@@ -350,4 +351,4 @@ def generate(
     options |= {"classes": classes, "features": features, "feature_signal": feature_signal}
     graph = ncgnn.generate(nodes, edges, name=out.stem, seed=seed, **options)
     path = ncgnn.save(graph, out)
-    print_json({"path": str(path)}) if json else print(path)
+    print_json({"path": str(path)}) if json else say(str(path))

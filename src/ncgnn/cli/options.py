@@ -333,6 +333,14 @@ Train = Annotated[
     bool,
     typer.Option("--train/--no-train", help="Train what is missing, or only show what exists."),
 ]
+ForSpreadsheet = Annotated[
+    bool,
+    typer.Option(
+        "--for-spreadsheet",
+        help="In CSV and TSV: an apostrophe before texts that spreadsheets would take for "
+        "formulas.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Random seed.")]
 Verbose = Annotated[

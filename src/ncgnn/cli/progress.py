@@ -22,6 +22,7 @@ from rich.progress import (
 
 from ncgnn._launch import stop_signals
 from ncgnn.cli.terminal import Verbosity, note
+from ncgnn.errors import visible
 from ncgnn.experiments import Watcher, flatten, format_value
 from ncgnn.nn import model_class
 from ncgnn.training import NO_TIME, SCORE_NAMES, AutoWatcher
@@ -65,7 +66,7 @@ class _Bars:
         """Print a line above the bars, unwrapped."""
         self._last_note = time.monotonic()
         if not Verbosity.quiet:
-            self._console.print(text, highlight=False, soft_wrap=True, markup=False)
+            self._console.print(visible(text), highlight=False, soft_wrap=True, markup=False)
 
 
 class RunProgress(_Bars):

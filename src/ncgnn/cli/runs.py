@@ -21,6 +21,7 @@ from ncgnn.cli.terminal import (
     print_tables,
     read_list,
     read_paths,
+    say,
     show_status,
 )
 from ncgnn.errors import InputError, NcgnnError
@@ -295,6 +296,7 @@ def predict(
     device: opt.Device = None,
     data_dir: opt.DataDir = None,
     runs: opt.Runs = Path("runs"),
+    for_spreadsheet: opt.ForSpreadsheet = False,
     force: opt.Force = False,
     json: opt.Json = False,
 ) -> None:
@@ -330,19 +332,22 @@ def predict(
             sets_by=sets_by,
             allow_empty=allow_empty,
         )
-    answers.write(path)
+    answers.write(path, for_spreadsheet=for_spreadsheet)
     if graph is None and (remark := _about_age(trained)) is not None:
         note(remark)
     every = [trained, *others]
     refitted = wanted != "test" and all(one.refitted is not None for one in every)
     said = {"path": str(path), "run": str(folder), "refitted": refitted}
     said |= {"seeds": [one.config.training.seed for one in every], **answers.summary()}
-    said |= {} if coverage is None else {"coverage": coverage, "sets": sets, "sets_by": sets_by}
+    if coverage is not None:
+        said |= {"coverage": coverage, "sets": sets, "sets_by": sets_by}
+        rule = trained.set_rule(coverage, sets, sets_by)
+        said["groups"] = rule.about_groups(sum(rule.nodes)) if sets_by == "nc" else ""
     said |= {} if nodes is None else _describe_extension(asked)
     if json:
         print_json(said)
     else:
-        print("\n".join(_summary_lines(said)))
+        say(*_summary_lines(said))
 
 
 @command
@@ -390,8 +395,8 @@ def explain(
     if json:
         print_json(found.to_json())
     else:
-        print("\n".join(found.sentences()))
-        print(f"By {folder.name}, {_answering_weights(found.refitted, trained)}.")
+        say(*found.sentences())
+        say(f"By {folder.name}, {_answering_weights(found.refitted, trained)}.")
         print_tables(*ncgnn.report.explanation_tables(found), wide=False)
     if out is not None:
         note("Written:", f"  {out}")
@@ -480,11 +485,14 @@ def _summary_lines(said: dict[str, Any]) -> list[str]:
             f"sets at {100 * said['coverage']:g} %: {said['mean_set_size']:.2f} classes on "
             f"average; {said['single_class_sets']:.0%} of them are a single class"
         )
-        if said["new_nodes"]:
-            lines.append(
-                f"what sets promise is for nodes like those of validation; {said['new_nodes']:,} "
-                "came after training and may be of another kind"
-            )
+        lines += [said["groups"]] if said.get("groups") else []
+    if said["new_nodes"]:
+        lines.append(
+            f"probabilities, and what sets promise, are for nodes like those of validation; "
+            f"{said['new_nodes']:,} came after training and may be of another kind"
+        )
+        if said["kinds"]["alone"] == said["answers"] > 1:
+            lines.append("none of them has an edge: are theirs in a file for --edges?")
     if unseen := said.get("unseen"):
         counts = [f"{rows:,} in {column}" for column, rows in unseen.items()]
         lines.append(f"rows with values or words that training did not know: {', '.join(counts)}")
@@ -522,7 +530,7 @@ def report(run: opt.RunList, runs: opt.Runs = Path("runs"), json: opt.Json = Fal
             continue
         written.append(str(ncgnn.report.write_run_report(folder)[0]))
         if not json:
-            print(written[-1])
+            say(str(written[-1]))
     if json:
         print_json({"reports": written})
     if len(written) < len(folders):

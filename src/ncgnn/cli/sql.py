@@ -20,6 +20,7 @@ from ncgnn.cli.terminal import (
     print_tables,
     read_list,
     read_numbers,
+    say,
     show_status,
 )
 from ncgnn.errors import InputError
@@ -263,4 +264,4 @@ def sql(
         num_classes=classes,
         threshold=threshold,
     )
-    print_json({"dialect": dialect, "statement": text}) if json else print(text, end="")
+    print_json({"dialect": dialect, "statement": text}) if json else say(text, end="")

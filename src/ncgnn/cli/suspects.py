@@ -17,6 +17,7 @@ from ncgnn.cli.terminal import (
     print_json,
     print_tables,
     read_settings,
+    say,
 )
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def suspects(
     seed: opt.Seed = 0,
     device: opt.Device = None,
     data_dir: opt.DataDir = None,
+    for_spreadsheet: opt.ForSpreadsheet = False,
     force: opt.Force = False,
     json: opt.Json = False,
 ) -> None:
@@ -87,14 +89,14 @@ def suspects(
             **chosen,
         )
     if out is not None:
-        found.write(out)
+        found.write(out, for_spreadsheet=for_spreadsheet)
     if json:
         print_json({**found.summary(), "path": None if out is None else str(out), "rows": [*found]})
     else:
         if len(found):
             print_tables(suspects_table(found))
         else:
-            print("\n".join(_nothing_found(found.summary())))
+            say(*_nothing_found(found.summary()))
             note("--only all lists all labels, the most suspect first.")
         if out is not None:
             note(f"Written: {out}")

@@ -19,7 +19,7 @@ import ncgnn
 from ncgnn._io import as_path
 from ncgnn._launch import launched_as
 from ncgnn.cli import options as opt
-from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, lacks_memory
+from ncgnn.errors import InputError, NcgnnError, NcgnnWarning, lacks_memory, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -74,7 +74,7 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
             if Verbosity.verbose:
                 traceback.print_exc()
             if count == 1 or not _is_told(error, rank):
-                print(f"error: {message}", file=sys.stderr)
+                print(f"error: {visible(message)}", file=sys.stderr)
             raise typer.Exit(2) from None
 
     signature = inspect.signature(function, eval_str=True)
@@ -143,7 +143,12 @@ def _warnings_as_lines() -> Generator[None]:
 def note(*lines: str) -> None:
     """Print lines for people on standard error, unwrapped, so that commands can be copied."""
     if lines and not Verbosity.quiet:
-        print(*lines, sep="\n", file=sys.stderr)
+        print(*map(visible, lines), sep="\n", file=sys.stderr)
+
+
+def say(*lines: str, end: str = "\n") -> None:
+    """Print lines on standard output."""
+    print(*map(visible, lines), sep="\n", end=end)
 
 
 def print_tables(*tables: Table, wide: bool = True) -> None:
@@ -159,7 +164,7 @@ def print_tables(*tables: Table, wide: bool = True) -> None:
 
 def print_json(value: Any) -> None:
     """Print one JSON object on standard output."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    say(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 @contextmanager

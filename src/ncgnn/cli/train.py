@@ -39,6 +39,7 @@ from ncgnn.cli.terminal import (
     read_numbers,
     read_seeds,
     read_settings,
+    say,
     show_status,
 )
 from ncgnn.errors import InputError
@@ -174,7 +175,9 @@ def train(
     if moved:
         why = ", the best of these by validation" if len(results) > 1 else ""
         note(f"{runs / ncgnn.training.LATEST} is {latest.folder.name}{why}")
-        if not refit and any(isinstance(one, ncgnn.training.AutoConfig) for one in configs):
+        by_auto = any(isinstance(one, ncgnn.training.AutoConfig) for one in configs)
+        known = ncgnn.training.refit_facts(ncgnn.training.RunFolder(latest.folder))
+        if by_auto and not refit and known is None:
             note("for nodes without a label, --refit trains it once more on all labels")
     else:
         note(f"note: {runs / ncgnn.training.LATEST} is a folder of its own and was left as it is.")
@@ -193,7 +196,7 @@ def _print_configs(configs: list[RunConfig], json: bool) -> None:
         more = ", ".join(str(config.training.seed) for config in others)
         head = f"# and the same with seed {more}\n" if others else ""
         texts.append(head + ncgnn.training.to_toml(first.model_dump(mode="json")))
-    print("\n".join(texts), end="")
+    say(*texts, end="")
 
 
 def check_ranks(ranks: Ranks, configs: list[RunConfig | AutoConfig], *, refit: bool) -> None:

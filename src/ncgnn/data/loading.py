@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,8 +85,8 @@ def load(
         check_dataset(graph, entry, entry.parser)
     elif stored is not None:
         graph = read_npz(stored)
-        content = entry.content_sha256 or _received(entry, [stored.parent]).get(stored.name)
-        check_dataset(graph, replace(entry, content_sha256=content), str(stored))
+        check_dataset(graph, entry, str(stored))
+        _check_content(graph, entry, stored)
     else:
         graph = _build(entry, data_dir, download)
     graph = replace(graph, name=entry.name)
@@ -194,21 +194,20 @@ def _build(entry: DatasetEntry, data_dir: Path | str | None, download: bool) -> 
     """Make a dataset from the authors' files and store it."""
     # The folder of NCGNN_DATA may be shared by many: it is read, never written to.
     target = as_path(data_dir) if data_dir else cache_dir()
-    received = _received(entry, _folders(data_dir))
-    known = [replace(one, sha256=one.sha256 or received.get(one.name)) for one in entry.files]
-    entry = replace(entry, files=tuple(known))
+    received = _Received.read(entry, _folders(data_dir))
     try:
-        files = _get_files(entry, _folders(data_dir), target, download)
+        files = _get_files(entry, received, _folders(data_dir), target, download)
         sums = {name: sha256_of_file(path) for name, path in files.items()}
-        _check_sums(entry, files, sums)
+        _check_sums(entry, files, sums, received)
         graph = _make(entry, files)
         places = sorted({path if len(files) == 1 else path.parent for path in files.values()})
         check_dataset(graph, entry, ", ".join(map(str, places)), downloaded=True)
         origin = "; ".join(f"{file.url} (SHA-256 {sums[file.name]})" for file in entry.files)
         path = target / f"{entry.name}.npz"
+        received.keep(entry, target, sums)  # that of an earlier content is gone by then
         write_npz(path, replace(graph, origin=origin))
         graph = read_npz(path)  # to the last bit what every later load gives
-        _keep_received(entry, target, sums | {path.name: content_sha256(graph)}, received)
+        received.keep(entry, target, sums | {path.name: content_sha256(graph)})
         return graph
     except DataNotFoundError:
         raise
@@ -219,46 +218,60 @@ def _build(entry: DatasetEntry, data_dir: Path | str | None, download: bool) -> 
         ) from error
 
 
-def _received(entry: DatasetEntry, folders: list[Path]) -> dict[str, str]:
-    """Checksums of files when they were first used, and that of the content that they gave."""
-    for folder in folders:
-        path = folder / "raw" / entry.name / _RECEIVED
-        if not path.is_file():
-            continue
+@dataclass(frozen=True)
+class _Received:
+    """What the authors' files of a dataset were when they were first used.
+
+    Attributes:
+        sums: SHA-256 by the name of a file; that of the graph's content by the name of its npz.
+        path: Where that is written; None where nothing is.
+    """
+
+    sums: dict[str, str]
+    path: Path | None = None
+
+    @classmethod
+    def read(cls, entry: DatasetEntry, folders: list[Path]) -> _Received:
+        """What the first of some folders knows that knows something."""
+        paths = (folder / "raw" / entry.name / _RECEIVED for folder in folders)
+        path = next((one for one in paths if one.is_file()), None)
+        if path is None:
+            return cls({})
         try:
             said = json.loads(path.read_bytes())
             if said["format"] != _FORMAT:
                 raise ValueError(f"format must be {_FORMAT}")
-            files = dict(said["files"])
+            return cls({str(name): str(found) for name, found in dict(said["files"]).items()}, path)
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(
                 f"{path} cannot be read ({error}); remove it, with the files beside it unless you "
                 "trust them"
             ) from None
-        return {str(name): str(checksum) for name, checksum in files.items()}
-    return {}
 
+    @property
+    def remedy(self) -> str:
+        """How to go on with a file that has changed."""
+        return f", or, if you trust the change, remove {self.path}"
 
-def _keep_received(
-    entry: DatasetEntry, target: Path, sums: dict[str, str], received: dict[str, str]
-) -> None:
-    """Write down what was used for the first time."""
-    if received == sums:
-        return
-    path = target / "raw" / entry.name / _RECEIVED
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps({"format": _FORMAT, "files": sums}, indent=2) + "\n")
-    if entry.content_sha256 is None and any(file.name not in received for file in entry.files):
-        warnings.warn(
-            f"no checksum of {entry.name} is known to ncgnn: its files were taken as they are, and "
-            f"their checksums kept in {path}; files that differ will be refused.",
-            NcgnnWarning,
-            stacklevel=4,
-        )
+    def keep(self, entry: DatasetEntry, target: Path, sums: dict[str, str]) -> None:
+        """Write down what was used for the first time."""
+        if self.sums == sums:
+            return
+        path = target / "raw" / entry.name / _RECEIVED
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, json.dumps({"format": _FORMAT, "files": sums}, indent=2) + "\n")
+        new = any(file.name not in self.sums for file in entry.files)
+        if entry.content_sha256 is None and new and len(sums) > len(entry.files):
+            warnings.warn(
+                f"no checksum of {entry.name} is known to ncgnn: its files were taken as they are, "
+                f"and their checksums kept in {path}; files that differ will be refused.",
+                NcgnnWarning,
+                stacklevel=5,
+            )
 
 
 def _get_files(
-    entry: DatasetEntry, folders: list[Path], target: Path, download: bool
+    entry: DatasetEntry, received: _Received, folders: list[Path], target: Path, download: bool
 ) -> dict[str, Path]:
     """The authors' files by name: those found, and the others downloaded."""
     raw = Path("raw") / entry.name
@@ -268,7 +281,9 @@ def _get_files(
     try:
         if missing and not download:
             raise DataNotFoundError("offline")
-        found |= {file.name: download_file(file, target / raw) for file in missing}
+        for file in missing:
+            known = file.sha256 or received.sums.get(file.name)
+            found[file.name] = download_file(replace(file, sha256=known), target / raw)
     except DataNotFoundError as error:
         looked = ", ".join(str(folder) for folder in folders)
         listed = "\n".join(f"  {file.name}: {file.url}" for file in missing)
@@ -281,14 +296,29 @@ def _get_files(
     return {file.name: found[file.name] for file in entry.files}
 
 
-def _check_sums(entry: DatasetEntry, files: dict[str, Path], sums: dict[str, str]) -> None:
+def _check_sums(
+    entry: DatasetEntry, files: dict[str, Path], sums: dict[str, str], received: _Received
+) -> None:
+    """Refuse files that are not those of the catalog, or not those that were used before."""
     for file in entry.files:
-        if file.sha256 is not None and sums[file.name] != file.sha256:
+        expected = file.sha256 or received.sums.get(file.name, sums[file.name])
+        if sums[file.name] != expected:
             raise DataMismatchError(
                 f"{files[file.name]} is not the file that {file.url} had (its SHA-256 is not "
-                f"{file.sha256}); move it away and get a fresh copy, or, if you trust the change, "
-                f"remove {_RECEIVED} beside it"
+                f"{expected}); move it away and get a fresh copy"
+                + (received.remedy if file.sha256 is None else "")
             )
+
+
+def _check_content(graph: Graph, entry: DatasetEntry, stored: Path) -> None:
+    """Refuse another content than the authors' files gave, where the catalog knows no checksum."""
+    received = _Received.read(entry, [stored.parent])
+    expected = received.sums.get(stored.name)
+    if expected is not None and entry.content_sha256 is None and content_sha256(graph) != expected:
+        raise DataMismatchError(
+            f"dataset '{entry.name}': {stored} is not what the authors' files gave; move it away "
+            f"and load the dataset again{received.remedy}"
+        )
 
 
 def _binarize(graph: Graph) -> Graph:

@@ -284,10 +284,7 @@ class NpzArchive:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self._zip = _open_zip(self.path)
-        self._members = {
-            name.removesuffix(".npy"): info
-            for name, info in list_members(self._zip, self.path).items()
-        }
+        self._members = list_members(self._zip, self.path, ending=".npy")
 
     def __enter__(self) -> NpzArchive:
         return self
@@ -341,16 +338,19 @@ def read_npy(path: Path | str) -> NDArray[Any]:
         return _decode(stream, str(path), Path(path).stat().st_size)
 
 
-def list_members(archive: zipfile.ZipFile, path: Path) -> dict[str, zipfile.ZipInfo]:
-    """The members of a zip file by name, each of which must be there once.
+def list_members(
+    archive: zipfile.ZipFile, path: Path, *, ending: str = ""
+) -> dict[str, zipfile.ZipInfo]:
+    """The members of a zip file by name without an ending, each of which must be there once.
 
     Readers differ in which of two they take, so that one may be checked and another one used.
     """
     found: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
-        if info.filename in found or f"{info.filename}.npy" in found:
+        name = info.filename.removesuffix(ending)
+        if name in found:
             raise InputError(f"{path}: '{info.filename}' is in it twice; {_FRESH_COPY}")
-        found[info.filename] = info
+        found[name] = info
     return found
 
 

@@ -1,13 +1,12 @@
 """Several models in one: a gate says, node by node, how much each of them counts.
 
 Experts e give probabilities P_e, of a temperature each where they have one, and the mixture answers
-p = Σ_e g_e P_e. Without a gate the shares
-g are the same for all nodes. A gate sees what can be known of an expert's answer at a node without
-any label: how sure it is, and how the same expert answers around it. With q_e^k = M^k P_e, where M
-is the row-normalized adjacency with self-loops, the soft Neighborhood Confusion of k hops is
-log_C(1 / max_c q_e^k): NC with counted labels replaced by predicted shares. M is applied k times,
-so that nothing larger than [nodes, classes] is ever formed; nodes that many walks of k steps reach
-count more than others.
+p = Σ_e g_e P_e. Without a gate the shares g are the same for all nodes. A gate sees what can be
+known of an expert's answer at a node without any label: how sure it is, and how the same expert
+answers around it. With q_e^k = M^k P_e, where M is the row-normalized adjacency with self-loops,
+the soft Neighborhood Confusion of k hops is log_C(1 / max_c q_e^k): NC with counted labels replaced
+by predicted shares. M is applied k times, so that nothing larger than [nodes, classes] is ever
+formed; nodes that many walks of k steps reach count more than others.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Gate = Literal["full", "without-nc", "nc", "none"]
 _LEAST_LOG = -8.0
 
 
-Temperature = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Temperature = Annotated[float, Field(ge=0.05, le=20)]
 
 
 class MixtureOptions(ModelOptions):
@@ -128,7 +127,8 @@ class Mixture(Model):
                 kind(*sizes, **own) if inputs is None else kind.for_inputs(inputs, **own)
             )
         self.experts = nn.ModuleList(experts)
-        self.temperatures = chosen.temperatures or (1.0,) * len(experts)
+        given = chosen.temperatures
+        self.temperatures = (1.0,) * len(experts) if given is None else given
         if len(self.temperatures) != len(experts):
             raise InputError(
                 f"temperatures must be one per expert, {len(experts)}; got "

@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Any
 from ncgnn.metrics import KINDS
 from ncgnn.report.style import PARTS, percent
 from ncgnn.report.tables import Marked, Table
-from ncgnn.training import SCORE_NAMES
+from ncgnn.training import RULE, SCORE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
 def leaderboard(facts: Mapping[str, Any]) -> Table:
-    """Candidates and combinations by their validation scores; the chosen one stands out.
+    """Candidates and combinations by their validation scores, the chosen one before all others.
 
     Args:
         facts: What ``auto.json`` holds, or ``trained.auto``.
     """
     every = [*facts["candidates"], *facts["combinations"]]
     scored = sorted((row for row in every if row["val"] is not None), key=lambda row: -row["val"])
+    scored.sort(key=lambda row: row["title"] != facts["chosen"])
     rows = [_row(row, is_chosen=row["title"] == facts["chosen"]) for row in scored]
     left: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in every:
@@ -31,10 +32,15 @@ def leaderboard(facts: Mapping[str, Any]) -> Table:
         rows += [_row(_together(alike), is_chosen=False) for alike in left.values()]
     name = SCORE_NAMES[facts["metric"]]
     head = ("candidate", f"val {name}", "val loss", f"test {name}", "seconds", "")
+    rule = (
+        "A combination is chosen where its answers are likelier by more than the standard error "
+        "(±, in nats, each model with one temperature) and its score is not lower by more than two "
+        "of the difference. "
+    )
     note = (
-        f"Chosen by validation: {facts['chosen']}. A combination is chosen where its answers are "
-        "likelier by more than a standard error, each model with one temperature, and its score is "
-        "not lower by more than two. Test scores were measured when all was chosen. "
+        f"Chosen by validation: {facts['chosen']}. "
+        + (rule if facts.get("rule") == RULE else "")
+        + "Test scores were measured when all was chosen. "
         f"{facts['seconds']:.0f} of {facts['budget']:.0f} seconds were used."
     )
     notes = (note, *_about_features(facts))
@@ -47,7 +53,7 @@ def _about_features(facts: Mapping[str, Any]) -> list[str]:
     if not gain or "features_accuracy" not in gain:
         return []
     part, share = PARTS[gain["part"]], percent(gain["features_accuracy"])
-    told = f"Features alone: {gain['features']}, {part} accuracy {share}"
+    told = f"Without the graph: {gain['features']}, {part} accuracy {share}"
     metric = facts["metric"]
     if metric != "accuracy":
         told += f"; what the graph adds is told in accuracy, not in {SCORE_NAMES[metric]}"
@@ -89,7 +95,7 @@ def _together(rows: list[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def _row(row: Mapping[str, Any], *, is_chosen: bool) -> tuple[str | Marked, ...]:
     """The cells of a candidate."""
-    why = "chosen" if is_chosen else ""
+    why = ": ".join(word for word in ("chosen" if is_chosen else "", row["why"]) if word)
     if row["state"] != "finished":
         why = f"{row['state']}: {row['why']}"
     title = Marked(row["title"], "best") if is_chosen else row["title"]

@@ -184,7 +184,7 @@ def _about(run: RunFacts) -> Table:
     result = run.result
     graph, dataset = str(result["graph"]), str(result["dataset"])
     best = ("Best epoch", f"{result['best_epoch']} (from 0; {result['epochs']} were trained)")
-    if _is_combined(result):
+    if _is_combined(result, run.config):
         best = ("Experts", f"{len(result['mixture']['experts'])}, each trained on its own")
     rows = (
         ("Dataset", dataset if graph == dataset else f"{dataset} ({graph})"),
@@ -198,9 +198,9 @@ def _about(run: RunFacts) -> Table:
     return Table("", (), rows, left=2)
 
 
-def _is_combined(result: Record) -> bool:
+def _is_combined(result: Record, config: Record) -> bool:
     """Whether experts were trained on their own and then combined."""
-    return "mixture" in result and result["epochs"] == 1
+    return "mixture" in result and config["model"].get("trained") == "apart"
 
 
 def _score_table(run: RunFacts) -> Table:
@@ -272,7 +272,7 @@ def _measure(config: Record) -> str:
 
 def _about_groups(run: RunFacts) -> str:
     result, measure = run.result, _measure(run.config)
-    where = "At the chosen weights" if _is_combined(result) else "In the best epoch"
+    where = "At the chosen weights" if _is_combined(result, run.config) else "In the best epoch"
     text = f"{where} the mean estimated {measure} was {number(result['mean_nc'])}"
     if measure == "NC":
         true = number(result["true_mean_nc"])
@@ -280,7 +280,7 @@ def _about_groups(run: RunFacts) -> str:
     text += ". A group's α is the weight of message passing; 1 − α is that of the own features."
     if "mixture" in result:
         text += " Groups and α are those of the one expert that has any."
-    if not _is_combined(result):
+    if not _is_combined(result, run.config):
         selected = SCORE_NAMES[result["metric"]]
         text += f" Groups change when validation {selected} reaches a new high."
     return text

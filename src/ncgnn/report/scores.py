@@ -88,7 +88,7 @@ def _scores_table(result: Record, config: RunConfig) -> Table:
         if all(part.get(name) is not None for part in parts.values())
     ]
     head = ("score", *(PARTS[part] for part in parts))
-    notes: list[str] = []
+    notes = ["Likelihood and calibration error are the model's own, without temperatures."]
     if intervals:
         head += (f"{PARTS[evaluated_part(result)]}, 95 %",)
         notes.append(

@@ -20,6 +20,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from ncgnn._version import __version__
+from ncgnn.errors import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,7 +85,7 @@ class Table:
             table.box, table.padding = box.SIMPLE_HEAD, (0, 1, 0, 0)
         for place, name in enumerate(self.head or [""] * self.columns):
             table.add_column(
-                escape(name),
+                escape(visible(name)),
                 justify="left" if self.is_text(place) else "right",
                 no_wrap=place in self.unbroken,
                 max_width=self.widths.get(place),
@@ -96,11 +97,11 @@ class Table:
                 table.add_section()
             if row:
                 marks = ["best"] if len(row) == 1 else [_mark(cell) for cell in row]
-                texts = [escape(_text(cell)) for cell in row]
+                texts = [escape(visible(_text(cell))) for cell in row]
                 table.add_row(*(styles[m].format(t) for m, t in zip(marks, texts, strict=True)))
         # Beside the table and not of it: a narrow one would break them into many lines.
-        title = [Text(self.title, style="italic")] if self.title else []
-        notes = [Text(" ".join(self.notes), style="dim italic")] if self.notes else []
+        title = [Text(visible(self.title), style="italic")] if self.title else []
+        notes = [Text(visible(" ".join(self.notes)), style="dim italic")] if self.notes else []
         return Group(*title, table, *notes)
 
     def markdown(self) -> str:

@@ -25,7 +25,7 @@ from ncgnn.report.tables import Table
 from ncgnn.training import COMPARED, FEWEST_NODES, about_few_validation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
@@ -42,6 +42,7 @@ RULES = {
 }
 #: What nodes are divided by.
 DIVISIONS = {
+    "group": "Groups that have a limit each",
     "nc": "Fifths of NC",
     "kind": "Kinds",
     "degree": "Degrees",
@@ -50,6 +51,7 @@ DIVISIONS = {
 DPI = 150
 # Of more classes a terminal shows those whose sets hold them the least often.
 _MOST_CLASSES = 12
+_MOST_TELLING = ("lac", "lac_by_nc", "aps_by_nc")
 
 
 def trust_tables(result: Record, *, all_classes: bool = True) -> list[Table]:
@@ -62,6 +64,11 @@ def trust_tables(result: Record, *, all_classes: bool = True) -> list[Table]:
     if "sets" not in result:
         return []
     return [_calibration_table(result), _sets_table(result, all_classes)]
+
+
+def _rules(record: Record, everything: bool) -> list[str]:
+    """The rules to show: a terminal is too narrow for all, and earlier runs know fewer."""
+    return [rule for rule in COMPARED if rule in record and (everything or rule in _MOST_TELLING)]
 
 
 def _calibration_table(result: Record) -> Table:
@@ -115,8 +122,8 @@ def _about_own_nodes(result: Record) -> list[str]:
 def _sets_table(result: Record, all_classes: bool) -> Table:
     sets, part = result["sets"], PARTS[result["evaluated"]]
     overall = sets["parts"][0]
-    rows: list[tuple[str, ...]] = [("all", f"{overall['nodes']:,}", *_cells(overall))]
-    rules = {rule: RULES[rule] for rule in _rules(overall)}
+    rules = {rule: RULES[rule] for rule in _rules(overall, all_classes)}
+    rows: list[tuple[str, ...]] = [("all", f"{overall['nodes']:,}", *_cells(overall, rules))]
     limits = [f"{name} {100 * overall[key]['limit_coverage']:.1f}" for key, name in rules.items()]
     notes = [
         "By NC: a limit of its own for each group of validation nodes with similar NC, of "
@@ -124,6 +131,8 @@ def _sets_table(result: Record, all_classes: bool) -> Table:
         "An empty set gets the most probable class; without that, all nodes would have "
         f"{', '.join(limits)}.",
     ]
+    if remark := sets["groups"].get("remark"):
+        notes.append(remark)
     notes.append(
         "Nothing is promised within a kind, a degree or a class. In brackets 95 % intervals of the "
         "shares beside them."
@@ -139,8 +148,9 @@ def _sets_table(result: Record, all_classes: bool) -> Table:
                 "report.html and --json show all."
             )
             records = _lowest(records)
-        rows.append((heading,))
-        rows += [(one["part"], f"{one['nodes']:,}", *_cells(one)) for one in records]
+        if records:
+            rows.append((heading,))
+        rows += [(one["part"], f"{one['nodes']:,}", *_cells(one, rules)) for one in records]
     if any("too few" in row for row in rows):
         notes.append(f"Of fewer than {FEWEST_NODES} nodes nothing is shown.")
     promised = f"{100 * sets['coverage']:g} %"
@@ -159,17 +169,12 @@ def _lowest(records: list[Record]) -> list[Record]:
     return sorted(shown, key=lambda record: record["lac_by_nc"]["coverage"])[:_MOST_CLASSES]
 
 
-def _cells(record: Record) -> Iterator[str]:
-    for rule in _rules(record):
+def _cells(record: Record, rules: Iterable[str]) -> Iterator[str]:
+    for rule in rules:
         few = record["nodes"] < FEWEST_NODES
         share, size = record[rule]["coverage"], record[rule]["size"]
         around = _brackets(share, record["nodes"])
         yield "too few" if few else f"{100 * share:.1f} {around} · {size:.2f}"
-
-
-def _rules(record: Record) -> list[str]:
-    """The rules that a run was evaluated with; earlier ones know fewer."""
-    return [rule for rule in COMPARED if rule in record]
 
 
 def _brackets(share: float, nodes: int) -> str:
@@ -216,17 +221,17 @@ def _draw_coverage(axis: Axes, sets: Record) -> None:
     for shift, (rule, color, marker, label) in zip((-0.1, 0.1), looks, strict=True):
         places = np.arange(len(parts)) + shift
         shares = np.array([one[rule]["coverage"] for one in parts])
-        sizes = [one[rule]["size"] for one in parts]
         look: dict[str, Any] = {"color": color, "fmt": marker, "markersize": 5, "capsize": 2}
         around = _interval(shares, np.array([one["nodes"] for one in parts]))
         axis.errorbar(places, shares, yerr=around, label=f"LAC, {label}", **look)
-        align = "right" if shift < 0 else "left"
-        for place, share, size in zip(places + shift / 2, shares, sizes, strict=True):
-            axis.text(place, share, f"{size:.2f}", ha=align, va="center", fontsize=8)
-    names = [f"{one['part']}\n{one['nodes']:,} nodes" for one in parts]
+    names = [
+        f"{one['part']}\n{one['nodes']:,} nodes\n{one['lac']['size']:.2f} → "
+        f"{one['lac_by_nc']['size']:.2f}"
+        for one in parts
+    ]
     axis.set_xticks(range(len(parts)), names, fontsize=8)
     axis.set_xlim(-0.6, len(parts) - 0.4)
-    axis.set_xlabel("estimated NC; beside the points the mean size of the sets")
+    axis.set_xlabel("estimated NC, and mean size of the sets: one limit → a limit by NC")
     axis.set_ylabel("sets that hold the class")
     show_percent(axis.yaxis)
     _legend_above(axis)

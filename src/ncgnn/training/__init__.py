@@ -2,7 +2,7 @@
 
 from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers
-from ncgnn.training.attempt import NO_TIME, AutoWatcher, Row
+from ncgnn.training.attempt import NO_TIME, RULE, AutoWatcher, Row
 from ncgnn.training.auto import auto_run
 from ncgnn.training.calibration import Calibration, fit_temperature, reliability
 from ncgnn.training.candidates import (
@@ -131,6 +131,7 @@ __all__ = [
     "METRICS",
     "NO_TIME",
     "RESULT",
+    "RULE",
     "SCORE_NAMES",
     "SPLIT",
     "TIMING",

@@ -33,6 +33,10 @@ NO_TIME = "no time was left"
 State = Literal["finished", "stopped", "skipped", "failed"]
 
 
+#: The number of the rule by which combinations are judged; earlier searches do not name one.
+RULE = 2
+
+
 @dataclass
 class Row:
     """A candidate on the leaderboard.

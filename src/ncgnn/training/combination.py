@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 #: At most so many experts are in an average, and under a gate, for which each is trained once more
 #: per fold; and so many times an average takes one of them.
 MOST_EXPERTS, MOST_GATED, ROUNDS = 8, 4, 24
+#: How much the logarithms of experts' temperatures scatter around 0. Label propagation needs a sixth,
+#: which the scatter of a trained network's temperature would not allow for.
+EXPERTS_SCATTER = 1.0
 # Of a gate's training: its steps, how far they go, and how often validation nodes are asked.
 _STEPS, _RATE, _DECAY, _EVERY, _WAIT = 400, 0.02, 1e-3, 10, 8
 #: The score that the best single expert begins with, where all others have 0: it counts 99 %.
@@ -99,20 +102,24 @@ def _may_join(place: int, chosen: Sequence[int], grouped: Sequence[bool]) -> boo
 def find_sharpness(trained: TrainedModel) -> float:
     """What the logits of an expert are divided by: at most 1, so that timid ones speak up.
 
-    It is the temperature under which the labels of validation nodes are likeliest. Experts that
-    are too sure are taken as they are: they differ in what they are wrong about, and their average
-    is less sure by itself.
+    It is the temperature by which probabilities of validation nodes would be calibrated. Experts
+    that are too sure are taken as they are: they differ in what they are wrong about, and their
+    average is less sure by itself. Where answers are corrected for class shares, which experts are
+    not, their temperature cannot be told from the shift of shares, and is 1.
     """
-    logits, labels = _validation(trained)
-    return min(1.0, round(fit_temperature(logits, labels), 3)) if len(labels) else 1.0
-
-
-def _validation(trained: TrainedModel) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Logits and labels of the validation nodes; logits as experts have them in a mixture."""
+    if trained.correction is not None:
+        return 1.0
     nodes = trained.split.val
     logits = predict(trained.model, trained.inputs, trained.grouping)
     chosen = logits.index_select(0, torch.from_numpy(nodes.copy()).to(logits.device))
-    return chosen.double().cpu().numpy(), trained.graph.labels[nodes]
+    return min(1.0, round(_fit(chosen.double().cpu().numpy(), trained.graph.labels[nodes]), 3))
+
+
+def _fit(logits: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+    """The temperature of some nodes; few of them move it little from 1, even if all are right."""
+    if not len(labels) or not np.isfinite(logits).all():
+        return 1.0
+    return fit_temperature(logits, labels, scatter=EXPERTS_SCATTER)
 
 
 def make_mixture(
@@ -226,13 +233,13 @@ def answer_unseen(
     nodes, folds = np.flatnonzero(fold >= 0), int(fold.max()) + 1
     place = torch.from_numpy(nodes).to(inputs.device)
     unseen = Unseen([], [], inputs.labels.index_select(0, place))
-    for number_of, expert in enumerate(experts):
+    for expert_number, expert in enumerate(experts):
         answers = inputs.labels.new_empty(len(nodes), inputs.num_classes, dtype=inputs.dtype)
         described: torch.Tensor | None = None
         for number in range(folds):
             path = keep / str(folds) / f"{expert.config.name}-{number}.safetensors"
             log_shares = _answer_fold(expert, fold, number, path, after_epoch)
-            log_shares = model.said_by(number_of, log_shares)
+            log_shares = model.said_by(expert_number, log_shares)
             rows = torch.from_numpy(fold[nodes] == number).to(inputs.device)
             with torch.no_grad():
                 seen = model.describe(inputs, log_shares).index_select(0, place)
@@ -334,24 +341,43 @@ def validation_answers(
     return answers, seen
 
 
-def is_better(one: TrainedModel, other: TrainedModel) -> bool:
+class Verdict(NamedTuple):
+    """Whether validation speaks for a combination, and why or why not."""
+
+    better: bool
+    why: str
+
+
+def judge_combination(one: TrainedModel, other: TrainedModel, title: str) -> Verdict:
     """Whether validation speaks for a combination, against a model that is simpler.
 
-    Its answers must be likelier by more than the standard error of the difference, each model with
-    a temperature of its own. Its score need not be higher, as the other's may be the highest of
-    many by luck, but it must not be lower by more than two standard errors of the difference in
-    accuracy, whatever the score is.
+    Its answers must be likelier by more than the standard error of the difference, and by more than
+    one nat over all nodes together, each model with a temperature of its own. Its score need not be
+    higher, as the other's may be the highest of many by luck, but it must not be lower by more than
+    two standard errors of the difference in accuracy, whatever the score is.
+
+    Args:
+        one: The combination.
+        other: The simpler model.
+        title: What that is called.
     """
     if len(one.split.val) < 2:
-        return False
+        return Verdict(False, "there are no validation nodes to judge by")
     metric = one.config.training.metric
     mine, theirs = (model.history[model.best_epoch][f"val_{metric}"] for model in (one, other))
     (likely, right), (likely_before, right_before) = map(_judge_answers, (one, other))
     gains, count = likely - likely_before, len(likely)
-    if gains.mean() <= gains.std(ddof=1) / np.sqrt(count):
-        return False
-    apart = int((right != right_before).sum())
-    return mine >= theirs - 2 * np.sqrt(apart) / count
+    gain = float(gains.mean())
+    error = max(float(gains.std(ddof=1) / np.sqrt(count)), 1 / count)
+    word = "likelier" if gain >= 0 else "less likely"
+    why = f"{word} than {title} by {abs(gain):.3f} ± {error:.3f}"
+    if not gain > error:
+        return Verdict(False, why)
+    allowed = 2 * np.sqrt(int((right != right_before).sum())) / count
+    if mine < theirs - allowed:
+        lower = f"{100 * (theirs - mine):.1f}", f"{100 * allowed:.1f}"
+        return Verdict(False, f"{why}, but score lower by {lower[0]} points, over {lower[1]}")
+    return Verdict(True, why)
 
 
 def _judge_answers(trained: TrainedModel) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -359,6 +385,6 @@ def _judge_answers(trained: TrainedModel) -> tuple[NDArray[np.float64], NDArray[
     nodes = trained.split.val
     logits = trained.logits().double().cpu().numpy()[nodes]
     labels = trained.graph.labels[nodes]
-    scaled = logits / fit_temperature(logits, labels)
+    scaled = logits / _fit(logits, labels)
     told = scaled[np.arange(len(nodes)), labels] - logsumexp(scaled, axis=1)
     return told, logits.argmax(axis=1) == labels

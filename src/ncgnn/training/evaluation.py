@@ -290,7 +290,8 @@ def scores_by_place(
     homophily = deciles(node_homophily(graph, neighborhood="closed"))
     kinds = {place: {"kind": name} for place, name in enumerate(KINDS)}
     estimated, actual = (
-        ranked_tenths(values[nodes]) for values in (outcome.confusion, true.confusion)
+        ranked_tenths(values[nodes])  # both of one hop, whatever groups follow
+        for values in (outcome.confusion, neighborhood_confusion(graph))
     )
     ranges = enumerate(map(degree_range, range(int(degree.max(initial=0)) + 1)))
     degrees = {place: {"from": low, "to": high} for place, (low, high) in ranges}

@@ -79,15 +79,20 @@ class NodeTable:
         """A polars ``DataFrame``, where polars is installed."""
         return _import("polars").DataFrame(self)
 
-    def write(self, path: Path | str) -> Path:
+    def write(self, path: Path | str, *, for_spreadsheet: bool = False) -> Path:
         """Write a file that ends in .csv, .tsv, .parquet or .feather, whole or not at all.
 
         Unknown values are empty in CSV and TSV, and values of a list are joined by " | ".
+
+        Args:
+            path: The file.
+            for_spreadsheet: Whether texts in CSV and TSV that a spreadsheet would take for a
+                formula, such as ``=1+1``, begin with an apostrophe, which it takes for text.
         """
-        return write_table(self.table, path)
+        return write_table(self.table, path, for_spreadsheet=for_spreadsheet)
 
 
-def write_table(table: Any, path: Path | str) -> Path:
+def write_table(table: Any, path: Path | str, *, for_spreadsheet: bool = False) -> Path:
     """Write an Arrow table in the format that the ending of the file's name says."""
     path = as_path(path)
     kind = table_format(path)
@@ -104,7 +109,8 @@ def write_table(table: Any, path: Path | str) -> Path:
             from pyarrow import csv
 
             options = csv.WriteOptions(delimiter="," if kind == "csv" else "\t")
-            csv.write_csv(_without_lists(table), stream, options)
+            plain = _without_lists(table)
+            csv.write_csv(_without_formulas(plain) if for_spreadsheet else plain, stream, options)
     return path
 
 
@@ -118,6 +124,21 @@ def _without_lists(table: Any) -> Any:
             texts = table.column(place).cast(pa.list_(pa.string()))
             joined = compute.call_function("binary_join", [texts, " | "])
             table = table.set_column(place, field.name, joined)
+    return table
+
+
+def _without_formulas(table: Any) -> Any:
+    """The table with an apostrophe before texts that begin as formulas do."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    for place, field in enumerate(table.schema):
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            texts = table.column(place).cast(pa.string())
+            options = compute.ReplaceSubstringOptions(r"^([=+\-@\t\r])", r"'\1")
+            safe = compute.call_function("replace_substring_regex", [texts], options)
+            table = table.set_column(place, field.name, safe)
     return table
 
 

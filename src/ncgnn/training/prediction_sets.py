@@ -116,19 +116,34 @@ class SetRule:
         limit = conformal_quantile(own, coverage)
         if confusion is None:
             return cls(score, coverage, (), (limit,), (len(own),), limit)
-        edges = nc_edges(confusion if like is None else like)
-        edges = merge_small(edges, confusion, smallest_group(coverage))
+        smallest = smallest_group(coverage)
+        parts = min(FIFTHS, max(1, int((~np.isnan(confusion)).sum()) // smallest))
+        edges = nc_edges(confusion if like is None else like, parts)
+        edges = merge_small(edges, confusion, smallest)
         group = nc_group(confusion, edges)
         alone = group < 0
-        smallest = smallest_group(coverage)
         # The others must be enough as well, or their sets would hold all classes.
         is_apart = min(int(alone.sum()), int((~alone).sum())) >= smallest
         if not is_apart:
             group = np.where(alone, len(edges), group)
-        parts = [own[group == number] for number in range(len(edges) + 1)]
-        limits = tuple(conformal_quantile(part, coverage) for part in parts)
+        found = [own[group == number] for number in range(len(edges) + 1)]
+        limits = tuple(conformal_quantile(part, coverage) for part in found)
         limit = conformal_quantile(own[alone], coverage) if is_apart else limits[-1]
-        return cls(score, coverage, edges, limits, tuple(map(len, parts)), limit)
+        return cls(score, coverage, edges, limits, tuple(map(len, found)), limit)
+
+    def about_groups(self, nodes: int) -> str:
+        """A sentence where there are too few calibration nodes for five groups.
+
+        Args:
+            nodes: How many of them there are.
+        """
+        smallest = smallest_group(self.coverage)
+        if len(self.limits) >= FIFTHS or nodes >= FIFTHS * smallest:
+            return ""
+        needs = f"a group needs {smallest:,} validation nodes, and there are {nodes:,}"
+        if len(self.limits) == 1:
+            return f"One limit for all NC: {needs}."
+        return f"{len(self.limits)} groups of NC and not {FIFTHS}: {needs}."
 
     def sets(
         self,
@@ -337,9 +352,10 @@ def sets_report(
 
     Returns:
         The ``coverage`` that was asked for, the ``groups`` of NC of the validation nodes, and
-        ``parts``: all nodes, fifths of estimated NC, estimated kinds, degrees and classes, each
-        with its ``nodes`` and, for every rule of :data:`COMPARED`, ``coverage``, mean ``size``, and
-        ``limit_coverage``, before empty sets got the most probable class.
+        ``parts``: all nodes, the groups of NC that have a limit each, fifths of estimated NC,
+        estimated kinds, degrees and classes, each with its ``nodes`` and, for every rule of
+        :data:`COMPARED`, ``coverage``, mean ``size``, and ``limit_coverage``, before empty sets got
+        the most probable class.
     """
     labels, shares = trained.graph.labels[nodes], trained.probabilities()[nodes]
     confusion = telling_confusion(trained.outcome.confusion, trained.outcome.kinds)[nodes]
@@ -357,11 +373,12 @@ def sets_report(
             "edges": list(rule.edges),
             "nodes": list(rule.nodes),
             "alone": int((trained.outcome.kinds[trained.split.val] == "alone").sum()),
+            "remark": rule.about_groups(len(trained.split.val)),
         },
         "parts": [
             {"by": by, "part": name, "nodes": int(chosen.sum())}
             | {rule: _counted(chosen, *columns) for rule, columns in found.items()}
-            for by, name, chosen in _parts(trained, nodes)
+            for by, name, chosen in _parts(trained, nodes, rule.edges)
             if chosen.any()
         ],
     }
@@ -374,20 +391,30 @@ def _counted(chosen: NDArray[np.bool_], *columns: NDArray[Any]) -> dict[str, flo
 
 
 def _parts(
-    trained: TrainedModel, nodes: NDArray[np.int64]
+    trained: TrainedModel, nodes: NDArray[np.int64], edges: tuple[float, ...]
 ) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
-    """What nodes are divided by, the name of a part, and whether each node is in it."""
+    """What nodes are divided by, the name of a part, and whether each node is in it.
+
+    Args:
+        trained: The model.
+        nodes: The nodes.
+        edges: Of the groups that have a limit of their own.
+    """
     yield "all", "all", np.ones(len(nodes), dtype=bool)
     every = telling_confusion(trained.outcome.confusion, trained.outcome.kinds)
     confusion = every[nodes]
-    group = nc_group(confusion, nc_edges(every[~trained.seen]))
-    for number in range(group.max(initial=-1) + 1):
-        chosen = group == number
-        if not chosen.any():
-            continue
-        low, high = confusion[chosen].min(), confusion[chosen].max()
-        yield "nc", f"{low:.2f}" if low == high else f"{low:.2f}–{high:.2f}", chosen
-    yield "nc", "alone", group < 0
+    fifths = nc_edges(every[~trained.seen])
+    for by, ends in {"group": edges, "nc": fifths}.items():
+        if by == "group" and ends in ((), fifths):
+            continue  # they are all nodes, or the fifths
+        group = nc_group(confusion, ends)
+        for number in range(group.max(initial=-1) + 1):
+            chosen = group == number
+            if not chosen.any():
+                continue
+            low, high = confusion[chosen].min(), confusion[chosen].max()
+            yield by, f"{low:.2f}" if low == high else f"{low:.2f}–{high:.2f}", chosen
+        yield by, "alone", group < 0
     for kind in KINDS:
         yield "kind", kind, trained.outcome.kinds[nodes] == kind
     degrees = degree_classes(trained.graph)[nodes]

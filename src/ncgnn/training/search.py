@@ -22,14 +22,14 @@ import torch
 
 from ncgnn.errors import InputError, NcgnnError, sentence
 from ncgnn.nn import model_class
-from ncgnn.training.attempt import CANDIDATES, NO_TIME, Attempt, AutoWatcher, Row, about
+from ncgnn.training.attempt import CANDIDATES, NO_TIME, RULE, Attempt, AutoWatcher, Row, about
 from ncgnn.training.candidates import AutoConfig, Candidate, list_candidates
 from ncgnn.training.choice import choose_batches
 from ncgnn.training.combination import (
     MOST_GATED,
     answer_unseen,
     find_sharpness,
-    is_better,
+    judge_combination,
     make_mixture,
     select_average,
     train_gate,
@@ -319,7 +319,7 @@ class Search:
             began = self.clock()
             mixture = _mix(experts, [*shares.values()], "none")
             average = self._add("average", experts, mixture, began, [*shares.values()])
-            if is_better(average.trained, best.trained):
+            if self._prefers(average, best):
                 chosen = average
             heaviest = sorted(shares, key=lambda place: (place > 0, -shares[place]))[:MOST_GATED]
             experts = [pool[place] for place in sorted(heaviest)]
@@ -333,9 +333,20 @@ class Search:
             gated = self._train_gate(experts, kind)
             if gated is None:
                 return chosen
-            if kind == "full" and is_better(gated.trained, chosen.trained):
+            if kind != "full":
+                self.watcher.on_row(gated.row)  # a control, which nobody may choose
+            elif self._prefers(gated, chosen):
                 chosen = gated
         return chosen
+
+    def _prefers(self, combined: Found, simpler: Found) -> bool:
+        """Whether validation speaks for a combination; its row says why."""
+        word = simpler.row.title.partition(" of ")[0]
+        title = "the average" if simpler.row in self.combined else word
+        verdict = judge_combination(combined.trained, simpler.trained, title)
+        combined.row.why = verdict.why
+        self.watcher.on_row(combined.row)
+        return verdict.better
 
     def _shares(self, pool: list[Found]) -> dict[int, float]:
         """How much each of some models counts in their average, which begins with the first.
@@ -425,7 +436,6 @@ class Search:
         row.train_accuracy, row.val_accuracy = None, record["val_accuracy"]
         self.combined.append(row)
         self.mixtures.append(mixture)
-        self.watcher.on_row(row)
         return Found(mixture, row)
 
     def _measure(self) -> None:
@@ -445,6 +455,7 @@ class Search:
         verdict = judge(found.trained, found.row, rows, *beside)
         return {
             "asked": self.wanted.sha256,
+            "rule": RULE,
             "metric": self.metric,
             "evaluated": evaluated_part(found.trained.split)[0],
             "budget": self.budget,
@@ -475,7 +486,7 @@ class Search:
             return pool[0]
         experts, parts = [pool[place] for place in shares], [*shares.values()]
         average = _mix(experts, parts, "none")
-        if not is_better(average, pool[0].trained):
+        if not judge_combination(average, pool[0].trained, pool[0].row.title).better:
             return pool[0]
         return Found(average, Row(f"average of {_list(experts, parts)}", "mixture", ""))
 

@@ -46,26 +46,27 @@ def judge(
     if other is not None and beside is not None:
         pair = (trained, other) if sees_graph else (other, trained)
         gain = _compare(*pair) | {"features": (beside if sees_graph else chosen).title}
-    tried = any(row.state == "finished" and _uses_both(row.model) for row in rows)
+    bare = trained.graph.features is None
+    tried = any(row.state == "finished" and _uses_both(row.model, bare) for row in rows)
     gain = gain if sees_graph or tried else None
     if gain is None:
         said = _say_unknown(sees_graph)
     elif sees_graph:
-        bare = trained.graph.features is None
-        said = _say_gain(gain, "the commonest class" if bare else "the features alone")
+        without = "the commonest class" if gain["features"] == "majority" else gain["features"]
+        said = _say_gain(gain, without if bare else "the features alone")
     else:
         said = _say_none(gain, chosen, beside)
     gains_nothing = False
-    if gain is not None and tried:
+    if gain is not None and tried and not bare:
         _, low, high = gain["accuracy"]
         gains_nothing = low <= 0 and high < _NO_GAIN
     remedies = _remedies(trained, chosen, rows, gains_nothing)
     return {"gain": gain, "sentence": said, "remedies": remedies}
 
 
-def _uses_both(model: str) -> bool:
-    """Whether a model looks at features and at edges."""
-    return model != "propagation" and model_class(model).edges != "none"
+def _uses_both(model: str, bare: bool) -> bool:
+    """Whether a model looks at edges, and at features where there are some."""
+    return (bare or model != "propagation") and model_class(model).edges != "none"
 
 
 def sees_edges(trained: TrainedModel) -> bool:
