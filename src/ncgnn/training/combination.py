@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 #: At most so many experts are in an average, and under a gate, for which each is trained once more
 #: per fold; and so many times an average takes one of them.
 MOST_EXPERTS, MOST_GATED, ROUNDS = 8, 4, 24
-#: How much the logarithms of experts' temperatures scatter around 0. Label propagation needs a sixth,
-#: which the scatter of a trained network's temperature would not allow for.
+#: How much the logarithms of experts' temperatures scatter around 0: label propagation needs a
+#: temperature of a sixth, which the scatter of trained networks would not allow for.
 EXPERTS_SCATTER = 1.0
 # Of a gate's training: its steps, how far they go, and how often validation nodes are asked.
 _STEPS, _RATE, _DECAY, _EVERY, _WAIT = 400, 0.02, 1e-3, 10, 8
