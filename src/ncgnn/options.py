@@ -32,7 +32,8 @@ class Options(BaseModel):
             given: list[Any] = [*value] if isinstance(value, list | tuple) else [value]
             if any(isinstance(one, bool | str) for one in given):
                 raise ValueError("must be a number")
-            if any(isinstance(one, int) and abs(one) >= _TOO_LARGE for one in given):
+            whole = [one for one in given if isinstance(one, int)]
+            if float not in kinds and any(abs(one) >= _TOO_LARGE for one in whole):
                 raise ValueError("must be a number that 64 bits can hold")
         return value
 

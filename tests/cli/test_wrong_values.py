@@ -34,7 +34,7 @@ def test_wrong_values_are_one_short_line(case, tmp_path, monkeypatch):
     done = CliRunner().invoke(app, ["train", "digits", "--model", "tuned-gcn", *options])
     assert done.exit_code == 2
     said = " ".join(done.output.split())
-    assert words.split("; got")[0] in said
+    assert words in said
     assert len(said) < 700
     assert done.exception is None or isinstance(done.exception, SystemExit)
 

@@ -68,11 +68,11 @@ def describe_error(error: ValidationError, kind: type[BaseModel] | None = None) 
     if isinstance(cause := first.get("ctx", {}).get("error"), InputError):
         return f"{field}: {cause}"
     message = str(first["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
-    given = "" if isinstance(first.get("input"), dict) else f"; got {shorten(first.get('input'))}"
+    given = "" if isinstance(first.get("input"), dict) else f"; got {_show(first.get('input'))}"
     return f"{field} {message}{given}." if field else f"{message}."
 
 
-def shorten(value: object) -> str:
+def _show(value: object) -> str:
     """A value as a message shows it, however long it is."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

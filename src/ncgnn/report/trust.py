@@ -135,7 +135,7 @@ def _sets_table(result: Record, all_classes: bool) -> Table:
         notes.append(remark)
     notes.append(
         "Nothing is promised within a kind, a degree or a class. In brackets 95 % intervals of the "
-        "shares beside them."
+        "shares beside them, for limits as they are: other validation nodes would give others."
     )
     notes += _about_own_nodes(result)
     if few := about_few_validation(sets["coverage"], result["nodes"]["val"]):

@@ -29,7 +29,8 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -205,7 +206,9 @@ class RunFolder:
     def check(self) -> None:
         """Complain unless the run is complete and every file is as it was written."""
         if not self.path.is_dir():
-            raise InputError(f"there is no run {self.path}; 'ncgnn train' makes one.")
+            close = get_close_matches(self.path.name, _names_beside(self.path), n=1)
+            hint = f"did you mean {close[0]}?" if close else "'ncgnn train' makes one."
+            raise InputError(f"there is no run {self.path}; {hint}")
         inside = [path.name for path in run_folders(self.path) if (path / DONE).is_file()]
         if inside and not (self / CONFIG).is_file():
             more = ", …" if len(inside) > 5 else ""
@@ -272,6 +275,13 @@ def _metrics_line(record: dict[str, Any]) -> str:
 
 def _lines(records: Sequence[dict[str, Any]]) -> bytes:
     return "".join(map(_metrics_line, records)).encode()
+
+
+def _names_beside(path: Path) -> list[str]:
+    """The names of what may be runs in the folder in which one was looked for."""
+    with suppress(OSError):
+        return [one.name for one in path.parent.iterdir() if not one.name.startswith(".")]
+    return []
 
 
 def run_folders(runs: Path) -> list[Path]:

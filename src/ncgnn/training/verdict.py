@@ -113,8 +113,8 @@ def _say_none(gain: dict[str, Any], chosen: Row, beside: Row | None) -> str:
     sees = "nothing of a node" if chosen.model == "majority" else "features alone"
     title = "the best model of the graph" if beside is None else beside.title
     return (
-        f"The graph adds nothing that validation shows: {chosen.title}, which sees {sees}, has the "
-        f"best score there; {title}, which sees the graph, has {_points(value)} points to it "
+        f"The graph adds nothing that validation shows: {chosen.title}, which sees {sees}, was "
+        f"chosen there; {title}, which sees the graph, has {_points(value)} points to it "
         f"(95 %: {_points(low)} to {_points(high)})."
     )
 
