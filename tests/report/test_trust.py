@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import base64
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest
 
 import ncgnn
-from ncgnn.report import picture, trust_figure, trust_tables, write_run_report
-from ncgnn.training import RunFolder
+from ncgnn.report import (
+    picture,
+    summary_table,
+    trust_figure,
+    trust_tables,
+    write_run_report,
+)
+from ncgnn.training import RunFolder, RunResult
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +150,15 @@ def test_the_report_has_tables_and_picture(trained, tmp_path):
     pictures = re.findall(r'base64,([^"]+)"', page)
     drawn = (folder / "figures" / "trust.png").read_bytes()
     assert drawn in [base64.b64decode(one) for one in pictures]
+
+
+def test_summaries_have_the_error_of_what_is_answered_beside_the_model_s_own(trained, result):
+    def rows_of(told):
+        found = RunResult(Path("run"), trained.config, told, 1.0, fresh=True)
+        return dict(summary_table([found]).rows)
+
+    told = result | {"seed": 0, "metric": "accuracy", "epochs": 3, "split": "stratified"}
+    after = result["calibration"]["after"]["calibration_error"]
+    assert rows_of(told)["… with temperatures"].split()[0] == f"{100 * after:.2f}"
+    plain = {**result["calibration"], "temperature_by_kind": {}}
+    assert "… with temperatures" not in rows_of({**told, "calibration": plain})

@@ -15,6 +15,7 @@ from ncgnn.training import (
     FEWEST_NODES,
     METRICS,
     SCORE_NAMES,
+    Spread,
     summary,
 )
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ncgnn.experiments import Cell, Row, TrueGroupRow, TuneResult
-    from ncgnn.training import RunResult, Spread, Summary
+    from ncgnn.training import RunResult, Summary
 
 _STATES = ("finished", "running", "interrupted", "damaged", "failed", "missing")
 
@@ -249,6 +250,8 @@ def summary_table(results: Sequence[RunResult]) -> Table:
         score_row(f"test {SCORE_NAMES[name]}", name == over.metric, percent(spread))
         for name, spread in over.test.items()
     ]
+    if (calibrated := _calibrated_errors(results)) is not None:
+        rows.append(("… with temperatures", percent(Spread.of(calibrated))))
     notes: tuple[str, ...] = ()
     if over.majority_baseline is not None:
         rows.append(("majority class of test", percent(over.majority_baseline)))
@@ -263,6 +266,18 @@ def summary_table(results: Sequence[RunResult]) -> Table:
         rows.append(("never evaluated", _classes(over.never_evaluated, results[0].result)))
     title = f"{model_on_graph(config)}, {_seeds(over.seeds)}"
     return Table(title, (), tuple(rows), notes)
+
+
+def _calibrated_errors(results: Sequence[RunResult]) -> list[float] | None:
+    """The error of probabilities with temperatures, of each run; None where one has none."""
+    found: list[float] = []
+    for result in results:
+        said = result.result.get("calibration", {})
+        error = said.get("after", {}).get("calibration_error")
+        if error is None or result.result["evaluated"] != "test" or not said["temperature_by_kind"]:
+            return None
+        found.append(float(error))
+    return found
 
 
 def comparison_table(per_model: Sequence[Sequence[RunResult]]) -> Table:

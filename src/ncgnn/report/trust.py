@@ -204,9 +204,9 @@ def _draw_reliability(axis: Axes, found: Record) -> None:
             color=color,
             marker=marker,
             markersize=4.5,
-            label=f"{when} calibration, error {error} %",
+            label=f"{when}: error {error} %",
         )
-    axis.set_xlabel("probability of the answer")
+    axis.set_xlabel("probability of the answer, before calibration and after")
     axis.set_ylabel("right answers")
     axis.set_xlim(0, 1.02)
     axis.set_ylim(0, 1.02)
@@ -231,7 +231,7 @@ def _draw_coverage(axis: Axes, sets: Record) -> None:
     ]
     axis.set_xticks(range(len(parts)), names, fontsize=8)
     axis.set_xlim(-0.6, len(parts) - 0.4)
-    axis.set_xlabel("estimated NC, and mean size of the sets: one limit → a limit by NC")
+    axis.set_xlabel("estimated NC; mean size of sets, one limit → by NC")
     axis.set_ylabel("sets that hold the class")
     show_percent(axis.yaxis)
     _legend_above(axis)
