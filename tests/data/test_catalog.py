@@ -23,7 +23,7 @@ from ncgnn.data.catalog import (
 from ncgnn.data.download import RemoteFile
 from ncgnn.data.npz import read_npz, write_npz
 from ncgnn.data.sources import find_parser, list_parsers
-from ncgnn.errors import DataMismatchError, InputError, UnknownNameError
+from ncgnn.errors import DataMismatchError, InputError, NcgnnWarning, UnknownNameError
 from ncgnn.graph import Graph
 
 NAMES = [item.name for item in list_datasets()]
@@ -304,7 +304,8 @@ def test_a_parser_of_ones_own_reads_its_files(registry, tmp_path):
     register_dataset("pairs", parse, files=["https://example.org/pairs.txt"])
     (tmp_path / "raw" / "pairs").mkdir(parents=True)
     (tmp_path / "raw" / "pairs" / "pairs.txt").write_text("0 1 2\n1 2 0\n0 1 1\n")
-    graph = ncgnn.load("pairs", tmp_path, download=False)
+    with pytest.warns(NcgnnWarning, match="no checksum of pairs is known"):
+        graph = ncgnn.load("pairs", tmp_path, download=False)
     assert graph.edge_index().tolist() == [[2, 0, 1], [0, 1, 2]]
     assert "https://example.org/pairs.txt (SHA-256 " in graph.origin
     assert ncgnn.load("pairs", tmp_path, download=False).fingerprint == graph.fingerprint
