@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import binomtest
 
 import ncgnn
+from ncgnn.errors import InputError
 from ncgnn.report import (
     picture,
     summary_table,
@@ -18,7 +19,7 @@ from ncgnn.report import (
     trust_tables,
     write_run_report,
 )
-from ncgnn.training import RunFolder, RunResult
+from ncgnn.training import RunFolder, RunResult, refit_run
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +151,19 @@ def test_the_report_has_tables_and_picture(trained, tmp_path):
     pictures = re.findall(r'base64,([^"]+)"', page)
     drawn = (folder / "figures" / "trust.png").read_bytes()
     assert drawn in [base64.b64decode(one) for one in pictures]
+
+
+def test_figures_stay_in_the_folder_of_their_run(trained, tmp_path):
+    folder = RunFolder(trained.save(tmp_path / "run"))
+    (tmp_path / "elsewhere").mkdir()
+    (folder / "figures").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="figures is a link, and files of a run stay"):
+        write_run_report(folder)
+    assert not list((tmp_path / "elsewhere").iterdir())
+    (folder / "refit").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="refit is a link"):
+        refit_run(folder.path)
+    assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_summaries_have_the_error_of_what_is_answered_beside_the_model_s_own(trained, result):

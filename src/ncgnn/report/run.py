@@ -83,11 +83,12 @@ def write_run_report(folder: RunFolder) -> list[Path]:
     run = RunFacts.read(folder)
     pictures: dict[str, bytes] = {}
     paths: list[Path] = []
+    place = folder.folder_inside(FIGURES)
     for name, figure in run_figures(run.config, run.history, run.result).items():
         pictures[name] = picture(figure, "png", DPI)
         files = {"png": pictures[name], "svg": picture(figure, "svg")}
         for suffix, content in files.items():
-            path = folder / FIGURES / f"{name}.{suffix}"
+            path = place / f"{name}.{suffix}"
             with atomic_write(path) as stream:
                 stream.write(content)
             paths.append(path)

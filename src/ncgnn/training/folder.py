@@ -98,6 +98,18 @@ class RunFolder:
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 
+    def folder_inside(self, name: str) -> Path:
+        """A folder in that of the run, made if it is missing.
+
+        Raises:
+            InputError: It is a link to another place, where files of the run do not belong.
+        """
+        path = self / name
+        if path.is_symlink():
+            raise InputError(f"{path} is a link, and files of a run stay in its folder; remove it.")
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
     def write_json(self, name: str, value: dict[str, Any], *, durable: bool = False) -> None:
         """Write a JSON file atomically."""
         text = json.dumps({"format": FORMAT, **value}, indent=2, allow_nan=False) + "\n"

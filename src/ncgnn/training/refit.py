@@ -317,8 +317,7 @@ def refit_in(
             return done
     except DamagedFileError:
         (folder / REFIT / REFITTED).unlink(missing_ok=True)
-    place = RunFolder(folder / REFIT)
-    place.path.mkdir(exist_ok=True)
+    place = RunFolder(folder.folder_inside(REFIT))
     if trained.experts:
 
         def after(record: Record) -> None:
