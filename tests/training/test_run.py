@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import warnings
 
 import numpy as np
@@ -12,13 +14,15 @@ from torch import nn
 from torch_geometric.nn import GATConv, GCNConv, MessagePassing
 
 import ncgnn
+from ncgnn._io import sha256_of_file
 from ncgnn.data import Split
 from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.experiments import read_runs
 from ncgnn.graph import as_graph
 from ncgnn.nn import grouping, model_class, register_backbone
 from ncgnn.nn import registry as _models
-from ncgnn.training import DamagedFileError, RunFolder, load_run, train_run
+from ncgnn.report import write_run_report
+from ncgnn.training import DamagedFileError, RunFolder, finished_run, load_run, train_run
 
 COMPARED = ("metrics.jsonl", "result.json", "weights.safetensors", "config.toml", "split.json")
 
@@ -503,3 +507,40 @@ def test_a_run_is_guided_by_a_function_and_saved_by_its_name(tmp_path, monkeypat
     assert again.config.model.options["guidance"] == "column"
     assert torch.equal(again.grouping.group, trained.grouping.group)
     assert torch.equal(again.logits(), trained.logits())
+
+
+TAMPERED = {
+    "no scores": (lambda r: r.pop("scores"), "field scores: field required"),
+    "scores are text": (lambda r: r.update(scores="high"), "field scores"),
+    "a score is text": (
+        lambda r: r["scores"]["test"].update(accuracy="0.9"),
+        "scores.test.accuracy",
+    ),
+    "a score without end": (lambda r: r["scores"]["test"].update(accuracy=1e999), "scores.test"),
+    "no validation": (lambda r: r["scores"].pop("val"), "scores of val lack accuracy"),
+    "nodes are a list": (lambda r: r.update(nodes=[1, 2]), "field nodes"),
+    "a seed is text": (lambda r: r.update(seed="a"), "field seed"),
+    "epochs are text": (lambda r: r.update(epochs="x"), "field epochs"),
+    "an unknown metric": (lambda r: r.update(metric="nope"), "lack nope"),
+    "no split": (lambda r: r.pop("split"), "field split: field required"),
+}
+
+
+@pytest.mark.parametrize("case", TAMPERED)
+def test_a_result_that_was_changed_and_signed_is_one_line_and_stops_no_table(
+    undisturbed, tmp_path, case
+):
+    change, words = TAMPERED[case]
+    shutil.copytree(undisturbed.folder, folder := tmp_path / undisturbed.folder.name)
+    result = json.loads((folder / "result.json").read_text())
+    change(result)
+    (folder / "result.json").write_text(json.dumps(result))
+    done = json.loads((folder / "done.json").read_text())
+    done["files"]["result.json"] = sha256_of_file(folder / "result.json")
+    (folder / "done.json").write_text(json.dumps(done))
+    for read in (finished_run, write_run_report):
+        with pytest.raises(DamagedFileError, match=re.escape(words)):
+            read(RunFolder(folder))
+    records, problems = read_runs(tmp_path)
+    assert records == []
+    assert words in problems[folder]

@@ -34,9 +34,10 @@ from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from safetensors import SafetensorError, safe_open
 
 from ncgnn._io import (
@@ -89,6 +90,38 @@ class OtherRunError(InputError):
     """A folder of this run's name holds another one."""
 
 
+_Part = Literal["train", "val", "test"]
+_Score = Annotated[float, Field(allow_inf_nan=False)] | None
+
+
+class _ResultFacts(BaseModel):
+    """What a result must hold; a file may be signed by whoever has changed it."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    dataset: str
+    graph: str
+    model: str
+    split: str
+    seed: int
+    metric: str
+    best_epoch: Annotated[int, Field(ge=0)]
+    epochs: Annotated[int, Field(ge=1)]
+    scores: dict[_Part, dict[str, _Score]]
+    nodes: dict[_Part, int]
+    evaluated: _Part = "test"
+    majority_baseline: _Score
+    never_evaluated: list[int]
+
+    @model_validator(mode="after")
+    def _check_scores(self) -> Self:
+        for part in ("train", "val", self.evaluated):
+            missing = {"accuracy", self.metric} - self.scores.get(part, {}).keys()
+            if missing:
+                raise ValueError(f"scores of {part} lack {min(missing)}")
+        return self
+
+
 class RunFolder:
     """Reads and writes the files of one run."""
 
@@ -126,6 +159,19 @@ class RunFolder:
         found = cast("dict[str, Any]", value)
         if (number := found.pop("format", None)) != FORMAT and name != SPLIT:
             raise DamagedFileError(f"{self / name}: format must be {FORMAT}; got {number!r}.")
+        return found
+
+    def read_result(self) -> dict[str, Any]:
+        """The result of a run, with what others go by in the form in which it was written."""
+        found = self.read_json(RESULT)
+        try:
+            _ResultFacts.model_validate(found)
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(map(str, first["loc"]))
+            raise DamagedFileError(
+                f"{self / RESULT}: field {field}: {first['msg'].lower()}; train the run again."
+            ) from None
         return found
 
     def write_config(self, config: RunConfig, *, durable: bool = False) -> None:

@@ -333,7 +333,7 @@ def finished_run(folder: RunFolder) -> RunResult:
     """
     folder.check()
     seconds = float(folder.read_json(TIMING)["seconds"])
-    result = folder.read_json(RESULT)
+    result = folder.read_result()
     return RunResult(folder.path, folder.read_config(), result, seconds, fresh=False)
 
 
