@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, ValidationError
 
+import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.options import Options
 from ncgnn.training import make_config
@@ -58,3 +59,24 @@ def test_the_same_in_configurations():
     for key, value in (("hidden", True), ("epochs", "8"), ("dropout", [0.1, "0.2"])):
         with pytest.raises(InputError, match=rf"\.{key} must be a number; got "):
             make_config(dataset="digits", model="ncgcn", settings={key: value})
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda g: ncgnn.generate(10, 10, groups=3), "groups must be"),
+        (lambda g: ncgnn.make_split(g, "stratified", 0, fractions="abc"), "must be numbers"),
+        (lambda g: ncgnn.fit(g, 3), "model must be a name or a subclass"),
+        (lambda g: g.extend("a", "b"), "features must be a row per new node"),
+        (lambda g: ncgnn.generate("x", 10), "nodes"),
+        (lambda g: ncgnn.neighborhood_confusion(g, hops="a"), "hops"),
+        (lambda g: ncgnn.fit(None), "graph"),
+        (lambda g: ncgnn.save(g, None), "path"),
+        (lambda g: ncgnn.load_run(None), "path"),
+        (lambda g: ncgnn.find_suspects(g, folds="a"), "folds"),
+    ],
+)
+def test_functions_say_what_is_wrong_with_what_they_are_given(call, words):
+    graph = ncgnn.generate(60, 200, classes=2, features=3)
+    with pytest.raises(InputError, match=words):
+        call(graph)

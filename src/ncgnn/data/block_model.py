@@ -153,9 +153,13 @@ class EdgeLaw:
             InputError: Shares or preferences that make no sense, or a class that should be a
                 neighbor but has no node.
         """
-        if not groups:
+        try:
+            pairs = [(share, homophily) for share, homophily in groups]
+        except (TypeError, ValueError):
+            raise InputError(f"groups must be (share, homophily) each; got {groups!r}.") from None
+        if not pairs:
             raise InputError("groups must name at least one (share, homophily).")
-        group_shares = check_shares([share for share, _ in groups], "shares of the groups")
+        group_shares = check_shares([share for share, _ in pairs], "shares of the groups")
         shares = np.full(classes, 1 / classes)
         if class_shares is not None:
             shares = check_shares(class_shares, "class_shares")

@@ -25,7 +25,10 @@ _ROUNDING_DIGITS = 9
 
 def check_shares(shares: Sequence[float], name: str) -> NDArray[np.float64]:
     """Shares as an array that sums to 1; they must do so, up to rounding, and not be negative."""
-    values = np.asarray(shares, dtype=np.float64)
+    try:
+        values = np.asarray(shares, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be numbers; got {shares!r:.200}.") from None
     if values.ndim != 1 or not values.size:
         raise InputError(f"{name} must be one row of numbers, but its shape is {values.shape}.")
     if not np.isfinite(values).all() or (values < 0).any():

@@ -558,6 +558,8 @@ class Graph:
             added, rows = whole_number(features, "nodes", 1), None
         else:
             shape = getattr(features, "shape", None) or to_numpy(features, "features").shape
+            if not shape:
+                raise InputError(f"features must be a row per new node; got {features!r:.200}.")
             rows = check_features(features, int(shape[0]))
             added = int(rows.shape[0])
             if rows.shape[1] != self.num_features:

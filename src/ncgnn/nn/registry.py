@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from ncgnn.errors import InputError, UnknownNameError
 from ncgnn.nn.base import Model
@@ -105,6 +105,8 @@ def model_name(model: str | type[Model]) -> str:
             return model
         meant = [name for name in known if name.lower() == model.lower()]
         return meant[0] if len(meant) == 1 else model
+    if not isinstance(cast("object", model), type):
+        raise InputError(f"model must be a name or a subclass of ncgnn.nn.Model; got {model!r}.")
     for name, kind in _registered.items():
         if kind is model:
             return name

@@ -77,7 +77,7 @@ ROWS: dict[str, tuple[dict[str, Any], Mapping[str, int]]] = {
     ),
     "ncgcn none, class shares of validation": (_SHARES, _QUICK),
     _NCSAGE: ({}, _WHOLE),
-    f"{_NCSAGE}, nobody high": (_ALONE, _QUICK | dict.fromkeys(SMALLER, 3)),
+    f"{_NCSAGE}, nobody high": (_ALONE, dict.fromkeys(GRAPHS, 3)),
     f"{_NCSAGE}, begun as in the authors' code": (
         {"model.bias": False, "model.initialization": "pyg"},
         _QUICK | dict.fromkeys(SMALLER, 3),
