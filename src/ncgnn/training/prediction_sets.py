@@ -21,7 +21,7 @@ common with those whose neighbors all agree: they are a group of their own if it
 and so are the others, and with the most confused nodes otherwise.
 
 Calibration nodes are the validation nodes. These have also selected the epoch and the temperatures;
-``benchmarks/coverage.py`` measures what is left of the promise on test nodes.
+``benchmarks/guarantees.py`` measures what is left of the promise on test nodes.
 """
 
 from __future__ import annotations
