@@ -1,6 +1,7 @@
 """Prediction sets at 90 %: do they hold for clear and for confused nodes alike?
 
-python benchmarks/guarantees.py --data FOLDER [--graphs cora,…] [--splits 10] [--picture FILE] [--new]
+python benchmarks/guarantees.py --data FOLDER [--graphs cora,…] [--splits 10] [--picture FILE]
+    [--new]
 
 For every graph some stratified splits; sets are calibrated on validation nodes and counted on test
 nodes, in fifths of the NC that the model estimates, equal values together. Runs are kept in --runs,
