@@ -11,8 +11,8 @@ import ncgnn
 from ncgnn.errors import InputError
 from ncgnn.nn import BlockMaker, infer, model_class
 from ncgnn.training import auto_run, load_run, make_auto, make_config, train_run
-from ncgnn.training.batches import read_fanout
 from ncgnn.training.loading import new_trainer
+from ncgnn.training.requirements import read_fanout
 
 SMALL = {"hidden": 8, "epochs": 6, "batch_size": 40, "fanout": (4, 3)}
 FILES = ("metrics.jsonl", "result.json", "weights.safetensors", "config.toml", "split.json")

@@ -17,9 +17,10 @@ import torch
 from torch import nn
 
 from ncgnn.errors import InputError
-from ncgnn.nn import BlockMaker, block_hops, check_layered
+from ncgnn.nn import BlockMaker
 from ncgnn.training.prefetcher import Prefetcher
 from ncgnn.training.ranks import Ranks
+from ncgnn.training.requirements import read_fanout
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     #: The nodes of a batch, the block of this process's share, and the group of every node of that.
     Batch = tuple[torch.Tensor, Block, torch.Tensor | None]
 
-# Neighbors per hop where nothing is said.
-FANOUT = 10
 # Sets the order of training nodes apart from other random numbers of the same seed.
 _ORDER = int.from_bytes(b"order")
 
@@ -101,33 +100,3 @@ class Batches:
 
         with Prefetcher(prepare, count - first) as prepared:
             yield prepared
-
-
-def read_fanout(fanout: tuple[int, ...] | None, model: Model) -> list[int | None]:
-    """The number of neighbors that are drawn at each hop; None = all. One number is for all hops.
-
-    Raises:
-        InputError: The model needs the whole graph or all neighbors, or there is not one number per
-            layer that passes messages.
-    """
-    check_layered(model)
-    layers, hops = (model.depth or 0) * model.layer_hops, block_hops(model)
-    if not layers:  # nobody is asked
-        return []
-    if fanout is None:
-        fanout = (-1 if model.adds_up else FANOUT,) * layers
-    if len(fanout) == 1:
-        fanout *= layers
-    if len(fanout) != layers:
-        raise InputError(
-            f"fanout must have {layers} numbers for {model.title}, one for each of its layers; got "
-            f"{len(fanout)}."
-        )
-    if 0 in fanout:
-        raise InputError("fanout must be at least 1 at every hop, or -1 for all neighbors; got 0.")
-    if model.adds_up and max(fanout, default=-1) > 0:
-        raise InputError(
-            f"fanout must be all (-1) with {model.title}, whose layers add up all messages."
-        )
-    drawn = [None if count < 0 else count for count in fanout]
-    return drawn + drawn[-1:] * (hops - layers)

@@ -8,12 +8,13 @@ import torch
 from torch import nn
 
 from ncgnn.errors import InputError
-from ncgnn.nn import Model, layers_error, model_class
-from ncgnn.training.batches import read_fanout
+from ncgnn.nn import Model, block_hops, check_layered, layers_error, model_class
 
 if TYPE_CHECKING:
     from ncgnn.training.config import RunConfig, TrainingConfig
 
+# Neighbors per hop where nothing is said.
+FANOUT = 10
 # Of a graph that is not known yet; layers are as many for any.
 _FEATURES, _CLASSES = 8, 3
 
@@ -53,6 +54,36 @@ def check_batch_options(training: TrainingConfig) -> None:
         raise InputError("fanout is for batches; set batch_size, too, or leave it out.")
     if training.sampling != "uniform":
         raise InputError("sampling is for batches; set batch_size, too, or leave it out.")
+
+
+def read_fanout(fanout: tuple[int, ...] | None, model: Model) -> list[int | None]:
+    """The number of neighbors that are drawn at each hop; None = all. One number is for all hops.
+
+    Raises:
+        InputError: The model needs the whole graph or all neighbors, or there is not one number per
+            layer that passes messages.
+    """
+    check_layered(model)
+    layers, hops = (model.depth or 0) * model.layer_hops, block_hops(model)
+    if not layers:  # nobody is asked
+        return []
+    if fanout is None:
+        fanout = (-1 if model.adds_up else FANOUT,) * layers
+    if len(fanout) == 1:
+        fanout *= layers
+    if len(fanout) != layers:
+        raise InputError(
+            f"fanout must have {layers} numbers for {model.title}, one for each of its layers; got "
+            f"{len(fanout)}."
+        )
+    if 0 in fanout:
+        raise InputError("fanout must be at least 1 at every hop, or -1 for all neighbors; got 0.")
+    if model.adds_up and max(fanout, default=-1) > 0:
+        raise InputError(
+            f"fanout must be all (-1) with {model.title}, whose layers add up all messages."
+        )
+    drawn = [None if count < 0 else count for count in fanout]
+    return drawn + drawn[-1:] * (hops - layers)
 
 
 def empty_model(

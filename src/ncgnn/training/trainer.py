@@ -48,9 +48,10 @@ from ncgnn.nn import (
     is_layered,
 )
 from ncgnn.sparse import look_at, widest_float
-from ncgnn.training.batches import Batches, read_fanout
+from ncgnn.training.batches import Batches
 from ncgnn.training.evaluation import check_metric, score
 from ncgnn.training.ranks import Ranks, Share
+from ncgnn.training.requirements import read_fanout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
