@@ -222,9 +222,30 @@ def test_what_a_dead_process_has_left_is_removed_and_nothing_else(tmp_path):
     assert all(name.endswith(".part") for name in left)
     mine = temporary_path(tmp_path / "mine")
     mine.write_bytes(b"being made")
-    young, old = tmp_path / ".a.0123456789abcdef.part", tmp_path / ".b.0123456789abcdef.part"
-    for path in (young, old, tmp_path / "kept.part"):
+    other, earlier = "01234567-12-0123456789ab", "0123456789abcdef" * 2
+    young, old = [tmp_path / f".a.{other}.part", tmp_path / f".b.{other}.part"]
+    of_others = [tmp_path / name for name in (".movie.mkv.part", ".a.0123.part", "kept.part")]
+    for path in (young, old, tmp_path / f".c.{earlier}.part", *of_others):
         path.write_bytes(b"of another machine")
-    os.utime(old, (0, 0))
+        if path != young:
+            os.utime(path, (0, 0))
+    folder = tmp_path / ".backup.part"
+    folder.mkdir()
+    os.utime(folder, (0, 0))
+    remove_leftovers(tmp_path, "b")
+    assert set(left) < set(names(tmp_path))
+    assert not old.exists()
     remove_leftovers(tmp_path)
-    assert names(tmp_path) == sorted([mine.name, young.name, "kept.part"])
+    kept = [mine, young, folder, *of_others]
+    assert names(tmp_path) == sorted(path.name for path in kept)
+
+
+@pytest.mark.parametrize("name", ["n" * 255, "ü" * 127])
+def test_names_as_long_as_the_system_takes(tmp_path, name):
+    write_text(tmp_path / name, "all of it")
+    assert (tmp_path / name).read_text() == "all of it"
+    left = temporary_path(tmp_path / name)
+    left.touch()
+    os.utime(left, (0, 0))
+    remove_leftovers(tmp_path, name)  # this process lives
+    assert left.exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shutil
 import time
 from contextlib import contextmanager, suppress
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
 _A_DAY = 24 * 3600.0
 # Bytes of a file's name that file systems take.
 _LONGEST_NAME = 255
+# What temporary_path makes, and what earlier releases have made, and how many letters it adds.
+_LEFTOVER = re.compile(
+    r"\.(?P<name>.+)\."
+    r"(?:(?P<machine>[0-9a-f]{8})-(?P<process>\d{1,10})-[0-9a-f]{12}|[0-9a-f]{32})\.part",
+    re.DOTALL,
+)
+_MARKS = 40
 
 
 def as_path(name: Path | str) -> Path:
@@ -52,18 +60,16 @@ def parse_toml(text: str) -> dict[str, Any]:
     """The tables of a TOML document.
 
     Raises:
-        tomllib.TOMLDecodeError: It is none, or one that Python's parser cannot take.
+        ValueError: It is none, or one that Python's parser cannot take.
     """
     import tomllib
 
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        raise
     except RecursionError:
-        raise tomllib.TOMLDecodeError("brackets are nested too deeply") from None
-    except ValueError as error:  # Python reads no number of thousands of digits
-        raise tomllib.TOMLDecodeError(str(error).partition(";")[0]) from None
+        raise ValueError("brackets are nested too deeply") from None
+    except ValueError as error:  # Python reads no number of thousands of digits, and says how to
+        raise ValueError(str(error).partition(";")[0]) from None
 
 
 @contextmanager
@@ -97,21 +103,32 @@ def atomic_write(path: Path | str, *, durable: bool = True) -> Generator[IO[byte
 
 def temporary_path(path: Path) -> Path:
     """Where something is made that will be renamed to ``path``; the name tells who makes it."""
-    return path.with_name(f".{path.name}.{_here()}-{os.getpid()}-{uuid4().hex[:12]}.part")
+    maker = f"{_here()}-{os.getpid()}-{uuid4().hex[:12]}"
+    return path.with_name(f".{_beginning(path.name)}.{maker}.part")
 
 
-def remove_leftovers(folder: Path) -> None:
+def _beginning(name: str) -> str:
+    """What of a name the longest name of a temporary file has room for."""
+    return os.fsdecode(os.fsencode(name)[: _LONGEST_NAME - _MARKS])
+
+
+def remove_leftovers(folder: Path, of: str | None = None) -> None:
     """Remove what processes that have died on this machine have left half made in a folder.
 
-    What was left by another machine, or by an earlier release, is removed after a day.
+    What was left by another machine, or by an earlier release, is removed after a day. Whatever has
+    no name of :func:`temporary_path` stays.
+
+    Args:
+        folder: The folder.
+        of: The name of the file that was being made; None for any.
     """
     for path in folder.glob(".*.part"):
-        _, _, maker = path.name.removesuffix(".part").rpartition(".")
-        machine, _, rest = maker.partition("-")
-        process = rest.partition("-")[0]
+        found = _LEFTOVER.fullmatch(path.name)
+        if found is None or (of is not None and found["name"] != _beginning(of)):
+            continue
         with suppress(OSError):
-            if machine == _here() and process.isdecimal():
-                if _is_alive(int(process)):
+            if found["machine"] == _here():
+                if _is_alive(int(found["process"])):
                     continue
             elif time.time() - path.lstat().st_mtime < _A_DAY:
                 continue
@@ -123,8 +140,11 @@ def remove_leftovers(folder: Path) -> None:
 
 @cache
 def _here() -> str:
-    """This machine, in a few letters."""
-    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+    """This machine, or container, in a few letters: processes are numbered in each on its own."""
+    numbered = ""
+    with suppress(OSError):  # there is no /proc elsewhere
+        numbered = str(Path("/proc/self/ns/pid").readlink())
+    return hashlib.sha256(f"{platform.node()}{numbered}".encode()).hexdigest()[:8]
 
 
 def _is_alive(process: int) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ncgnn
+from ncgnn._io import sha256_of_file
 from ncgnn.cli import app
 from ncgnn.cli.experiments import NAMES, PLAN_NAMES
 from ncgnn.cli.progress import titles
@@ -146,6 +147,21 @@ def test_a_damaged_run_does_not_keep_others_from_a_report(runs, tmp_path):
     result = run("report", copied, code=1)
     assert result.stdout.split() == [str(path / "report.html") for path in others]
     assert f"no report: {first / 'metrics.jsonl'} has changed" in result.stderr
+
+
+def test_a_changed_result_does_not_keep_others_from_a_report(runs, tmp_path):
+    copied = tmp_path / "runs"
+    for path in sorted(runs.glob("digits-*"))[:2]:
+        shutil.copytree(path, copied / path.name)
+    first, *others = sorted(copied.iterdir())
+    changed = json.loads((first / "result.json").read_text()) | {"nodes": 3}
+    (first / "result.json").write_text(json.dumps(changed))
+    done = json.loads((first / "done.json").read_text())
+    done["files"]["result.json"] = sha256_of_file(first / "result.json")
+    (first / "done.json").write_text(json.dumps(done))
+    result = run("report", copied, code=1)
+    assert result.stdout.split() == [str(path / "report.html") for path in others]
+    assert f"no report: {first / 'result.json'}: nodes must be" in result.stderr
 
 
 def test_the_home_folder_is_understood_in_every_option(runs, tmp_path, monkeypatch):

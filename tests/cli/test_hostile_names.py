@@ -53,6 +53,7 @@ def test_no_name_gives_orders_to_the_terminal(place):
     ]
     for command in commands:
         done = run(*command)
+        assert done.exit_code == (2 if command[-1] == f"n3{ORDER}" else 0), done.output
         said = done.output + done.stderr
         assert not [one for one in HIDDEN if one in said], command
         if command[-1] == "--json":
@@ -63,6 +64,15 @@ def test_no_name_gives_orders_to_the_terminal(place):
 def test_a_spreadsheet_gets_no_formulas_where_that_is_asked_for(place):
     run("import", "nodes.csv", "edges.csv", "--id", "name", "--label", "kind", "--out", "mine")
     run("train", "mine", "--model", "gcn", "--set", "epochs=3")
+    spreadsheet = "--for-spreadsheet"
+    for wrong in (["suspects", "mine"], ["analyze", "mine"], ["explain", "latest", "n3"]):
+        assert "is for CSV and TSV" in run(*wrong, spreadsheet).stderr
+    assert "CSV and TSV" in run("predict", "latest", "--out", "a.parquet", spreadsheet).stderr
+    assert run("analyze", "mine", "--out", "about", spreadsheet).exit_code == 0
+    for name in ("nodes", "mixed"):
+        text = (place / "about" / f"{name}.csv").read_text()
+        assert f"'{FORMULA}" in text
+        assert f',"{FORMULA}' not in text
     for option, found in ((), FORMULA), (("--for-spreadsheet",), f"'{FORMULA}"):
         run("predict", "latest", "--out", "answers.csv", "--force", *option)
         with (place / "answers.csv").open(newline="") as stream:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from contextlib import suppress
 
 import pyarrow.parquet as pq
 import pytest
@@ -338,22 +339,35 @@ def test_a_terminal_that_is_closed_saves_the_state(tmp_path):
     """As when a connection to another machine is lost: writing to the terminal fails by then."""
     import pty
 
+    command = [sys.executable, "-m", "ncgnn", "train", "digits", "--model", "ncgcn"]
+    command += ["--set", "epochs=100000", "--set", "patience=100000", "--set", "hidden=8"]
     child, terminal = pty.fork()
     if not child:
-        command = [sys.executable, "-m", "ncgnn", "train", "digits", "--model", "ncgcn"]
-        command += ["--set", "epochs=100000", "--set", "patience=100000", "--set", "hidden=8"]
-        os.execv(sys.executable, [*command, "--runs", str(tmp_path)])
-    seen = False
-    while not seen:
-        assert os.waitpid(child, os.WNOHANG)[0] == 0
-        seen = any(p.stat().st_size for p in tmp_path.glob("*/metrics.jsonl"))
-        os.set_blocking(terminal, False)
         try:
-            os.read(terminal, 1 << 16)
-        except BlockingIOError:
+            os.execv(sys.executable, [*command, "--runs", str(tmp_path)])
+        finally:
+            os._exit(1)
+    ended, deadline = False, time.monotonic() + 120
+    try:
+        os.set_blocking(terminal, False)
+        while not any(p.stat().st_size for p in tmp_path.glob("*/metrics.jsonl")):
+            assert time.monotonic() < deadline
+            ended = os.waitpid(child, os.WNOHANG)[0] != 0
+            assert not ended
+            with suppress(BlockingIOError):
+                os.read(terminal, 1 << 16)
             time.sleep(0.05)
-    os.close(terminal)
-    _, status = os.waitpid(child, 0)
+        os.close(terminal)
+        found, status = 0, 0
+        while not found:
+            assert time.monotonic() < deadline
+            found, status = os.waitpid(child, os.WNOHANG)
+            time.sleep(0.05)
+        ended = True
+    finally:
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 130
     assert list(tmp_path.glob("*/checkpoint.safetensors"))
     assert not list(tmp_path.glob("*/error.json"))

@@ -255,6 +255,21 @@ def test_what_nothing_vouches_for_is_trusted_once(server, tiny):
     assert load("tiny-graph").num_nodes == 3
 
 
+def test_what_was_trusted_is_remembered_also_after_building_again(server, tiny):
+    tiny(checksum=None)
+    path, kept = cache_dir() / "tiny-graph.npz", cache_dir() / "raw" / "tiny-graph" / KEPT
+    with pytest.warns(NcgnnWarning, match="taken as they are") as said:
+        load("tiny-graph")
+    assert said[0].filename == __file__
+    before = kept.read_text()
+    path.unlink()
+    graph = load("tiny-graph")
+    assert kept.read_text() == before
+    write_npz(path, graph.with_labels(np.array([1, 0, 1])))
+    with pytest.raises(DataMismatchError):
+        load("tiny-graph")
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"format": 2, "files": {}}', "[" * 100_000])
 def test_kept_checksums_that_cannot_be_read(server, tiny, text):
     load("tiny-graph")

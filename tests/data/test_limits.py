@@ -125,12 +125,14 @@ def test_a_table_that_is_there_twice_is_refused(tmp_path):
         find_parser("ogb")({path.name: path})
 
 
-def test_a_matlab_file_that_unpacks_to_too_much(tmp_path, monkeypatch):
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_matlab_file_that_unpacks_to_too_much(tmp_path, parts):
     content = {"A": csc_array(np.eye(200)), "local_info": np.ones((200, 7))}
     path = tmp_path / "Tiny1.mat"
     savemat(path, content | {"more": np.zeros(1 << 18)}, do_compression=True)
     assert len(find_parser("facebook100")({path.name: path}).labels) == 200
-    monkeypatch.setattr(_limits, "HARMLESS_BYTES", 1 << 16)
-    monkeypatch.setattr(_limits, "MOST_RATIO", 100)
-    with pytest.raises(InputError, match=r"Tiny1\.mat: a variable unpacks to more, more than"):
+    zeros = {f"more{part}": np.zeros((258 << 20) // parts, np.uint8) for part in range(parts)}
+    savemat(path, content | zeros, do_compression=True)
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(InputError, match=r"Tiny1\.mat unpacks to more, more than the 268435456"):
         find_parser("facebook100")({path.name: path})

@@ -371,6 +371,10 @@ def test_queries_and_files_of_duckdb(tmp_path):
     assert graph.class_names == ("a", "b")
     with pytest.raises(InputError, match="the edges query failed"):
         read_tables(tmp_path / "nodes.json", "SELECT nothing FROM nowhere")
+    long = f"{query} AND s <> '{'x' * 300}'"
+    assert read_tables(tmp_path / "nodes.json", long, label="y").num_edges == 2
+    with pytest.raises(InputError, match="the nodes query failed"):
+        read_tables(f"https://localhost:1/{'x' * 300}.parquet", long)
 
 
 def test_a_query_without_duckdb_says_what_to_install(monkeypatch):

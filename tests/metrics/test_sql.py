@@ -538,6 +538,10 @@ def test_tables_in_memory_and_in_databases(written):
                          database=str(written / "mine.duckdb")))  # fmt: skip
     query = f"SELECT * FROM '{written / 'people.parquet'}'"
     check_people(measure(query, written / "knows.parquet", label="team"))
+    long = f"{query} WHERE CAST(id AS VARCHAR) <> '{'x' * 300}'"
+    check_people(measure(long, written / "knows.parquet", label="team"))
+    with pytest.raises(InputError, match=r"^postgres:"):
+        measure("people", "knows", database=f"postgres:host=localhost port=1 user={'x' * 300}")
 
 
 def test_a_connection_is_left_as_it_was(written):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from ncgnn.report import leaderboard, share_table
-from ncgnn.training import RULE, Row
+from ncgnn.training import COMBINATION_RULE, Row
 
 
 def facts():
@@ -17,7 +17,7 @@ def facts():
     ]
     combined = [Row("average of gcn, mlp", "mixture", "m", "finished", val=0.7, test=0.6)]
     return {
-        "metric": "macro_f1", "rule": RULE, "candidates": [asdict(row) for row in rows],
+        "metric": "macro_f1", "rule": COMBINATION_RULE, "candidates": [asdict(row) for row in rows],
         "combinations": [asdict(row) for row in combined], "chosen": "gcn", "seconds": 70.4,
         "budget": 90.0,
     }  # fmt: skip

@@ -107,7 +107,7 @@ def test_report_shows_accuracy_by_kind_unless_nodes_are_few(tmp_path: Path) -> N
     old.write_json("result.json", result)
     heads = {row[0] for row in rows_of(words_of(old))}
     assert "Kind, by the true labels" not in heads
-    assert "NC of the true labels, at 0.4" in heads
+    assert "NC of the true labels, k=2, at 0.4" in heads
 
 
 def test_report_warns_of_small_groups(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from scipy.stats import binomtest
 
 import ncgnn
+from ncgnn._io import temporary_path
 from ncgnn.errors import InputError
 from ncgnn.report import (
     picture,
@@ -51,9 +53,8 @@ def test_tables_hold_what_was_counted(result, trained):
     headings = [row[0] for row in sets.rows if len(row) == 1]
     apart = ["Groups that have a limit each"]  # 180 validation nodes make three
     assert headings == [*apart, "Fifths of NC", "Kinds", "Degrees", "Classes"]
-    assert "3 groups of NC and not 5: a group needs 50 validation nodes, and there are 180." in (
-        sets.notes
-    )
+    few = "a group needs 50 validation nodes with neighbors, and there are 180."
+    assert f"3 groups of NC and not 5: {few}" in sets.notes
     narrow = trust_tables(result, all_classes=False)[1]
     assert narrow.head[2:] == ("LAC", "LAC by NC", "APS by NC")
     assert len(sets.rows) == len(result["sets"]["parts"]) + len(headings)
@@ -153,7 +154,7 @@ def test_the_report_has_tables_and_picture(trained, tmp_path):
     assert drawn in [base64.b64decode(one) for one in pictures]
 
 
-def test_figures_stay_in_the_folder_of_their_run(trained, tmp_path):
+def test_figures_stay_in_the_folder_of_their_run(trained, tmp_path, monkeypatch):
     folder = RunFolder(trained.save(tmp_path / "run"))
     (tmp_path / "elsewhere").mkdir()
     (folder / "figures").symlink_to(tmp_path / "elsewhere")
@@ -161,9 +162,14 @@ def test_figures_stay_in_the_folder_of_their_run(trained, tmp_path):
         write_run_report(folder)
     assert not list((tmp_path / "elsewhere").iterdir())
     (folder / "refit").symlink_to(tmp_path / "elsewhere")
+    theirs = tmp_path / "elsewhere" / "refit.json", temporary_path(tmp_path / "elsewhere" / "a")
+    for path in theirs:
+        path.write_text("{}")
+        os.utime(path, (0, 0))
+    monkeypatch.setattr("ncgnn._io._is_alive", lambda process: False)
     with pytest.raises(InputError, match="refit is a link"):
         refit_run(folder.path)
-    assert not list((tmp_path / "elsewhere").iterdir())
+    assert all(path.read_text() == "{}" for path in theirs)
 
 
 def test_summaries_have_the_error_of_what_is_answered_beside_the_model_s_own(trained, result):

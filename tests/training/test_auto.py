@@ -34,7 +34,7 @@ from ncgnn.training.combination import (
     EXPERTS_SCATTER,
     Unseen,
     answer_unseen,
-    find_sharpness,
+    expert_temperature,
     judge_combination,
     make_mixture,
     select_average,
@@ -322,10 +322,10 @@ def test_only_timid_experts_have_a_temperature(graph, factor, timid, monkeypatch
     logits, val = factor * expert.logits(), expert.split.val
     monkeypatch.setattr(combination, "predict", lambda *given: logits)
     own = fit_temperature(logits.numpy()[val], graph.labels[val], scatter=EXPERTS_SCATTER)
-    assert find_sharpness(expert) == (pytest.approx(own, abs=1e-3) if timid else 1.0)
+    assert expert_temperature(expert) == (pytest.approx(own, abs=1e-3) if timid else 1.0)
     training = expert.config.training.model_copy(update={"class_shares": "val"})
     shared = replace(expert, config=expert.config.model_copy(update={"training": training}))
-    assert find_sharpness(shared) == 1.0
+    assert expert_temperature(shared) == 1.0
 
 
 def test_a_few_nodes_that_are_all_right_sharpen_nobody_much(graph, monkeypatch):
@@ -333,10 +333,10 @@ def test_a_few_nodes_that_are_all_right_sharpen_nobody_much(graph, monkeypatch):
     right = torch.nn.functional.one_hot(torch.from_numpy(graph.labels), 3).double()
     monkeypatch.setattr(combination, "predict", lambda *given: right)
     few = replace(expert, split=replace(expert.split, val=expert.split.val[:20]))
-    assert 0.15 < find_sharpness(few) < 1  # the likeliest one is 0
+    assert 0.15 < expert_temperature(few) < 1  # the likeliest one is 0
     unknown = torch.full_like(right, float("nan"))
     monkeypatch.setattr(combination, "predict", lambda *given: unknown)
-    assert find_sharpness(few) == 1.0
+    assert expert_temperature(few) == 1.0
 
 
 def test_two_models_that_are_sure_and_right_are_equally_good(experts, monkeypatch):
@@ -370,7 +370,7 @@ def test_averages_are_made_of_what_models_answer_with_the_labels_they_may_read(
     assert {one.config.model.name for one in runs} == set(names)
     val = runs[0].split.val.copy()
     for one in runs:
-        answers = torch.log_softmax(one.logits()[val] / find_sharpness(one), 1)
+        answers = torch.log_softmax(one.logits()[val] / expert_temperature(one), 1)
         assert any(torch.allclose(answers, mine, atol=1e-6) for mine in seen[0])
 
 

@@ -510,19 +510,28 @@ def test_a_run_is_guided_by_a_function_and_saved_by_its_name(tmp_path, monkeypat
 
 
 TAMPERED = {
-    "no scores": (lambda r: r.pop("scores"), "field scores: field required"),
-    "scores are text": (lambda r: r.update(scores="high"), "field scores"),
+    "no scores": (lambda r: r.pop("scores"), "scores Field required"),
+    "scores are text": (lambda r: r.update(scores="high"), "scores must be a valid dict"),
     "a score is text": (
         lambda r: r["scores"]["test"].update(accuracy="0.9"),
         "scores.test.accuracy",
     ),
     "a score without end": (lambda r: r["scores"]["test"].update(accuracy=1e999), "scores.test"),
-    "no validation": (lambda r: r["scores"].pop("val"), "scores of val lack accuracy"),
-    "nodes are a list": (lambda r: r.update(nodes=[1, 2]), "field nodes"),
-    "a seed is text": (lambda r: r.update(seed="a"), "field seed"),
-    "epochs are text": (lambda r: r.update(epochs="x"), "field epochs"),
+    "no validation": (lambda r: r["scores"].pop("val"), "json: scores of val lack accuracy"),
+    "no calibration": (lambda r: r.update(calibration=3), "calibration must be a valid dict"),
+    "sets are text": (lambda r: r.update(sets="x"), "sets must be a valid dict"),
+    "classes are numbers": (lambda r: r.update(classes=[1]), "classes.0 must be a valid dict"),
+    "a number of intervals": (lambda r: r.update(intervals=5), "intervals must be a valid dict"),
+    "a mean in words": (lambda r: r.update(mean_nc="high"), "mean_nc must be a valid number"),
+    "a mean of no groups": (
+        lambda r: r.update(mean_nc=0.5, group_sizes=[]),
+        "mean_nc must come with group_sizes",
+    ),
+    "nodes are a list": (lambda r: r.update(nodes=[1, 2]), "nodes must be a valid dict"),
+    "a seed is text": (lambda r: r.update(seed="a"), "seed must be a valid int"),
+    "epochs are text": (lambda r: r.update(epochs="x"), "epochs must be a valid int"),
     "an unknown metric": (lambda r: r.update(metric="nope"), "lack nope"),
-    "no split": (lambda r: r.pop("split"), "field split: field required"),
+    "no split": (lambda r: r.pop("split"), "split Field required"),
 }
 
 

@@ -292,6 +292,18 @@ def test_graphs_that_cannot_be_judged_are_refused():
 
 def test_a_graph_without_features_is_judged_by_its_edges(planted):
     graph, _ = planted
+    bare = replace(graph, features=None)
     with pytest.warns(NcgnnWarning, match="no features"):
-        found = ncgnn.find_suspects(replace(graph, features=None), folds=2, only="all", **QUICK)
+        found = ncgnn.find_suspects(bare, folds=2, only="all", **QUICK)
     assert len(found) == (graph.labels >= 0).sum()
+    assert found.summary()["weights"].keys() == {"model", "neighbors"}
+    columns = ("features_say", "features_probability")
+    assert all(found.table[name].null_count == len(found) for name in columns)
+    told = [reason for reason in found["reason"] if reason]
+    assert told
+    assert not any("feature" in reason for reason in told)
+    with pytest.raises(InputError, match="no features, and mlp does not look at edges"):
+        ncgnn.find_suspects(bare, "mlp")
+    with pytest.raises(InputError, match="no features, and no edges either"):
+        unconnected = ncgnn.Graph.from_edge_index([[], []], labels=[0, 0, 1, 1])
+        ncgnn.find_suspects(unconnected, folds=2)

@@ -13,6 +13,7 @@ import ncgnn
 from ncgnn.cli import options as opt
 from ncgnn.cli import sql
 from ncgnn.cli.terminal import (
+    check_for_spreadsheet,
     command,
     free_folder,
     free_path,
@@ -87,6 +88,7 @@ def analyze(
     memory: sql.Memory = None,
     temp: sql.Temp = None,
     threads: sql.Threads = None,
+    for_spreadsheet: opt.ForSpreadsheet = False,
     force: opt.Force = False,
     json: opt.Json = False,
 ) -> None:
@@ -98,30 +100,34 @@ def analyze(
     counts = read_numbers(hops or (["1"] if by_sql else ["1,2"]), "--hops")
     out = None if out is None else free_folder(out)
     if by_sql:
-        if related or data_dir is not None:
-            raise InputError("--related and --data-dir must come without --sql; remove them.")
+        if related or data_dir is not None or for_spreadsheet:
+            raise InputError(
+                "--related, --data-dir and --for-spreadsheet must come without --sql; remove them."
+            )
         sql.analyze_tables(
             graph, edges, options, counts, threshold, out, table_format, force=force, json=json
         )
         return
     options.refuse()
+    check_for_spreadsheet(for_spreadsheet, out and table_format)
     if edges is not None:
         raise InputError(f"two tables, {graph} and {edges}, need --sql and --label COLUMN.")
-    _analyze_graph(graph, counts, threshold, out, table_format, related, data_dir, force, json)
+    written = out, table_format, for_spreadsheet
+    _analyze_graph(graph, counts, threshold, written, related, data_dir, force, json)
 
 
 def _analyze_graph(
     graph: str,
     hops: tuple[int, ...],
     threshold: float,
-    out: Path | None,
-    table_format: opt.TableFormat,
+    written: tuple[Path | None, opt.TableFormat, bool],
     related: bool,
     data_dir: Path | None,
     force: bool,
     json: bool,
 ) -> None:
     paths: list[Path] = []
+    out, table_format, safe = written
     with show_status("reading the graph") as status:
         loaded = ncgnn.load(graph, data_dir)
         if out is not None and not force:
@@ -130,7 +136,7 @@ def _analyze_graph(
         analysis = ncgnn.analyze(loaded, hops=hops, threshold=threshold, related=related)
         if out is not None:
             status.update("writing tables and figures")
-            paths = ncgnn.report.write_analysis(analysis, out, table_format)
+            paths = ncgnn.report.write_analysis(analysis, out, table_format, for_spreadsheet=safe)
     if json:
         print_json(analysis.to_json())
     else:

@@ -45,11 +45,11 @@ class _Bars:
     def __init__(self) -> None:
         self._console, self._last_note = Console(stderr=True), time.monotonic()
         self._bars = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[state]}"),
+            TextColumn("{task.fields[state]}", markup=False),
             console=self._console,
             transient=True,
             disable=Verbosity.quiet or not self._console.is_terminal,
@@ -109,7 +109,7 @@ class RunProgress(_Bars):
     def search(self, wanted: AutoConfig) -> Generator[SearchProgress]:
         """Show a search for a model; yields what hears of it."""
         graph = wanted.base.data.dataset.rsplit("/", 1)[-1]
-        title = f"auto on {graph}, seed {wanted.base.training.seed}"
+        title = visible(f"auto on {graph}, seed {wanted.base.training.seed}")
         bar = self._bars.add_task(title, total=wanted.options.seconds, state="starting")
         try:
             yield SearchProgress(self._bars, bar, self.note)
@@ -218,7 +218,7 @@ def _epochs(config: RunConfig) -> int:
 
 def _title(config: RunConfig) -> str:
     graph = config.data.dataset.rsplit("/", 1)[-1]
-    return f"{config.model.name} on {graph}, seed {config.training.seed}"
+    return visible(f"{config.model.name} on {graph}, seed {config.training.seed}")
 
 
 def _val(metric: str) -> str:
@@ -254,13 +254,14 @@ def stop_requests(*, together: bool = False) -> Generator[Callable[[], bool]]:
 
     def ask(number: int, frame: FrameType | None) -> None:
         nonlocal asked
-        if asked and not together:
-            raise KeyboardInterrupt
-        asked = True
-        if number == getattr(signal, "SIGHUP", None):
+        closed = number == getattr(signal, "SIGHUP", None)
+        if closed:
             _leave_terminal()
+        elif asked and not together:
+            raise KeyboardInterrupt
         elif not together:
             note("stopping after this epoch; once more stops at once")
+        asked = True
 
     before = {number: signal.signal(number, ask) for number in stop_signals()}
     try:

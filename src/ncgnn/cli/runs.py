@@ -12,8 +12,10 @@ import ncgnn
 from ncgnn._io import as_path, write_text
 from ncgnn.cli import options as opt
 from ncgnn.cli.terminal import (
+    check_for_spreadsheet,
     check_parent,
     command,
+    emit,
     free_path,
     free_table,
     note,
@@ -314,6 +316,7 @@ def predict(
     folder = _folder(run, runs)
     ncgnn.training.RunFolder(folder).check()
     path = free_table(out or folder / "answers.csv", force)
+    check_for_spreadsheet(for_spreadsheet, path.suffix)
     new = (nodes, edges, unknown)
     trained, asked = _load_extended(folder, data_dir, device, graph, *new, refit=refit)
     wanted = only or ("all" if nodes is None else "new")
@@ -341,8 +344,7 @@ def predict(
     said |= {"seeds": [one.config.training.seed for one in every], **answers.summary()}
     if coverage is not None:
         said |= {"coverage": coverage, "sets": sets, "sets_by": sets_by}
-        rule = trained.set_rule(coverage, sets, sets_by)
-        said["groups"] = rule.about_groups(sum(rule.nodes)) if sets_by == "nc" else ""
+        said["remark"] = trained.set_rule(coverage, sets, sets_by).about_groups()
     said |= {} if nodes is None else _describe_extension(asked)
     if json:
         print_json(said)
@@ -372,6 +374,7 @@ def explain(
     device: opt.Device = None,
     data_dir: opt.DataDir = None,
     runs: opt.Runs = Path("runs"),
+    for_spreadsheet: opt.ForSpreadsheet = False,
     force: opt.Force = False,
     json: opt.Json = False,
 ) -> None:
@@ -386,12 +389,13 @@ def explain(
         out = free_path(out, force)
         ncgnn.report.check_explanation_path(out)
         check_parent(out)
+    check_for_spreadsheet(for_spreadsheet, out and out.suffix)
     new = (nodes, edges, unknown)
     trained, asked = _load_extended(folder, data_dir, device, graph, *new, refit=refit)
     with show_status("explaining"):
         found = trained.explain(node, asked, neighbors=neighbors, features=features)
     if out is not None:
-        ncgnn.report.write_explanation(found, out)
+        ncgnn.report.write_explanation(found, out, for_spreadsheet=for_spreadsheet)
     if json:
         print_json(found.to_json())
     else:
@@ -485,7 +489,7 @@ def _summary_lines(said: dict[str, Any]) -> list[str]:
             f"sets at {100 * said['coverage']:g} %: {said['mean_set_size']:.2f} classes on "
             f"average; {said['single_class_sets']:.0%} of them are a single class"
         )
-        lines += [said["groups"]] if said.get("groups") else []
+        lines += [said["remark"]] if said.get("remark") else []
     if said["new_nodes"]:
         lines.append(
             f"probabilities, and what sets promise, are for nodes like those of validation; "
@@ -523,14 +527,15 @@ def report(run: opt.RunList, runs: opt.Runs = Path("runs"), json: opt.Json = Fal
     for folder in map(ncgnn.training.RunFolder, folders):
         try:
             folder.check()
+            page, *_ = ncgnn.report.write_run_report(folder)
         except NcgnnError as error:
             if len(folders) == 1:
                 raise
             note(f"no report: {error}")
             continue
-        written.append(str(ncgnn.report.write_run_report(folder)[0]))
+        written.append(str(page))
         if not json:
-            say(str(written[-1]))
+            emit(str(written[-1]))
     if json:
         print_json({"reports": written})
     if len(written) < len(folders):

@@ -15,12 +15,12 @@ from ncgnn.cli import options as opt
 from ncgnn.cli.tables import column_of, read_kinds
 from ncgnn.cli.terminal import (
     command,
+    emit,
     note,
     print_json,
     print_tables,
     read_list,
     read_numbers,
-    say,
     show_status,
 )
 from ncgnn.errors import InputError
@@ -264,4 +264,4 @@ def sql(
         num_classes=classes,
         threshold=threshold,
     )
-    print_json({"dialect": dialect, "statement": text}) if json else say(text, end="")
+    print_json({"dialect": dialect, "statement": text}) if json else emit(text, end="")

@@ -11,6 +11,7 @@ import ncgnn
 from ncgnn._memory import keep_freed_memory
 from ncgnn.cli import options as opt
 from ncgnn.cli.terminal import (
+    check_for_spreadsheet,
     command,
     free_table,
     note,
@@ -68,6 +69,7 @@ def suspects(
     interrupted search begins anew.
     """
     out = None if out is None else free_table(out, force)
+    check_for_spreadsheet(for_spreadsheet, out and out.suffix)
     said = read_settings(settings, dataset=graph, name=model, device=device)
     ncgnn.training.check_options(said, ncgnn.nn.model_name(model))
     # By their full names, so that none is taken for an argument.

@@ -147,8 +147,13 @@ def note(*lines: str) -> None:
 
 
 def say(*lines: str, end: str = "\n") -> None:
-    """Print lines on standard output."""
+    """Print lines for people on standard output."""
     print(*map(visible, lines), sep="\n", end=end)
+
+
+def emit(text: str, end: str = "\n") -> None:
+    """Print what programs take as it is, on standard output; a terminal gets no orders from it."""
+    print(visible(text) if sys.stdout.isatty() else text, end=end)
 
 
 def print_tables(*tables: Table, wide: bool = True) -> None:
@@ -190,6 +195,19 @@ def free_table(path: Path, force: bool) -> Path:
     ncgnn.training.table_format(path)
     check_parent(path)
     return path
+
+
+def check_for_spreadsheet(asked: bool, kind: str | None) -> None:
+    """Refuse ``--for-spreadsheet`` where it would do nothing.
+
+    Args:
+        asked: Whether it was given.
+        kind: The format of what is written; None if nothing is.
+    """
+    if asked and (kind is None or kind.removeprefix(".").lower() not in ("csv", "tsv")):
+        raise InputError(
+            "--for-spreadsheet is for CSV and TSV; name such a file with --out, or leave it out."
+        )
 
 
 def check_parent(path: Path) -> None:

@@ -204,10 +204,17 @@ def _build(entry: DatasetEntry, data_dir: Path | str | None, download: bool) -> 
         check_dataset(graph, entry, ", ".join(map(str, places)), downloaded=True)
         origin = "; ".join(f"{file.url} (SHA-256 {sums[file.name]})" for file in entry.files)
         path = target / f"{entry.name}.npz"
-        received.keep(entry, target, sums)  # that of an earlier content is gone by then
+        kept = received.keep(entry, target, sums)  # that of an earlier content is gone by then
         write_npz(path, replace(graph, origin=origin))
         graph = read_npz(path)  # to the last bit what every later load gives
-        received.keep(entry, target, sums | {path.name: content_sha256(graph)})
+        kept = kept.keep(entry, target, sums | {path.name: content_sha256(graph)})
+        if entry.content_sha256 is None and not received.sums.keys() >= sums.keys():
+            warnings.warn(
+                f"no checksum of {entry.name} is known to ncgnn: its files were taken as they are, "
+                f"and their checksums kept in {kept.path}; files that differ will be refused.",
+                NcgnnWarning,
+                stacklevel=3,
+            )
         return graph
     except DataNotFoundError:
         raise
@@ -253,21 +260,14 @@ class _Received:
         """How to go on with a file that has changed."""
         return f", or, if you trust the change, remove {self.path}"
 
-    def keep(self, entry: DatasetEntry, target: Path, sums: dict[str, str]) -> None:
-        """Write down what was used for the first time."""
+    def keep(self, entry: DatasetEntry, target: Path, sums: dict[str, str]) -> _Received:
+        """Write down what was used, and what is known from then on."""
         if self.sums == sums:
-            return
+            return self
         path = target / "raw" / entry.name / _RECEIVED
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, json.dumps({"format": _FORMAT, "files": sums}, indent=2) + "\n")
-        new = any(file.name not in self.sums for file in entry.files)
-        if entry.content_sha256 is None and new and len(sums) > len(entry.files):
-            warnings.warn(
-                f"no checksum of {entry.name} is known to ncgnn: its files were taken as they are, "
-                f"and their checksums kept in {path}; files that differ will be refused.",
-                NcgnnWarning,
-                stacklevel=5,
-            )
+        return _Received(sums, path)
 
 
 def _get_files(

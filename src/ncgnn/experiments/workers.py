@@ -26,7 +26,7 @@ from ncgnn._memory import keep_freed_memory
 from ncgnn.errors import InputError, NcgnnError, sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
@@ -225,9 +225,9 @@ def _blocked_signals() -> Generator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _unblock_signals() -> None:
+def _unblock_signals(told: Iterable[signal.Signals] | None = None) -> None:
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals())
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals() if told is None else told)
 
 
 if hasattr(os, "register_at_fork") and "multiprocessing.forkserver" in " ".join(sys.orig_argv):
@@ -238,9 +238,10 @@ if hasattr(os, "register_at_fork") and "multiprocessing.forkserver" in " ".join(
 
 def _serve(pipe: Connection, work: Work) -> None:
     """In a worker: work on tasks that come through a pipe until it closes."""
-    for number in stop_signals():  # the parent decides what they mean
+    told = stop_signals()
+    for number in told:  # the parent decides what they mean
         signal.signal(number, signal.SIG_IGN)
-    _unblock_signals()
+    _unblock_signals(told)
     keep_freed_memory()
     _send(pipe, ("ready", None))
     stopped = threading.Event()

@@ -20,6 +20,7 @@ from ncgnn.nn.inputs import (
     SPARSE_COST,
     FeatureScaling,
     GraphInputs,
+    feature_shape,
     features_of,
 )
 from ncgnn.nn.masking import MaskedInputs, masked_row
@@ -85,6 +86,7 @@ __all__ = [
     "counting_phases",
     "describe_error",
     "describe_unknown_option",
+    "feature_shape",
     "features_of",
     "infer",
     "is_layered",

@@ -391,8 +391,13 @@ _OF_PAIRS = ("adjacency", "weighted_adjacency", "undirected_adjacency", "along")
 def features_of(graph: Graph) -> Any:
     """The features of a graph; one column of ones where it has none, and edges alone tell."""
     if graph.features is None:
-        return np.ones((graph.num_nodes, 1), dtype=np.float32)
+        return np.ones(feature_shape(graph), dtype=np.float32)
     return graph.features
+
+
+def feature_shape(graph: Graph) -> tuple[int, int]:
+    """The shape of what :func:`features_of` gives."""
+    return graph.num_nodes, 1 if graph.features is None else graph.num_features
 
 
 def as_inputs(graph: GraphInputs | GraphLike, weight: torch.Tensor) -> GraphInputs:

@@ -13,12 +13,13 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from ncgnn._io import atomic_write, write_text
+from ncgnn._io import write_text
 from ncgnn.errors import InputError
 from ncgnn.metrics import KINDS, STRIKING, class_names, confusion_masks, mean
 from ncgnn.report.mixing import class_figure, class_kinds
 from ncgnn.report.style import BLUE, ORANGE, STYLE, number, picture, save_figure, show_percent
 from ncgnn.report.tables import Marked, Table, render
+from ncgnn.training import write_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,11 +35,22 @@ TableFormat = Literal["csv", "parquet"]
 
 
 def write_analysis(
-    analysis: Analysis, folder: Path | str, table_format: TableFormat = "csv"
+    analysis: Analysis,
+    folder: Path | str,
+    table_format: TableFormat = "csv",
+    *,
+    for_spreadsheet: bool = False,
 ) -> list[Path]:
     """Write summary, tables of nodes, figures and HTML report; returns the paths, report first.
 
     Files of an earlier analysis in the folder are replaced.
+
+    Args:
+        analysis: What was measured.
+        folder: Where to write.
+        table_format: Of the tables of nodes.
+        for_spreadsheet: Whether texts in CSV that a spreadsheet would take for a formula begin with
+            an apostrophe.
     """
     folder = Path(folder)
     tables = {
@@ -48,7 +60,8 @@ def write_analysis(
     }
     written: list[Path] = []
     for name, columns in tables.items():
-        path = write_columns(columns, folder / f"{name}.{table_format}", table_format)
+        place = folder / f"{name}.{table_format}"
+        path = write_columns(columns, place, table_format, for_spreadsheet=for_spreadsheet)
         for other in {folder / f"{name}.csv", folder / f"{name}.parquet"} - {path}:
             other.unlink(missing_ok=True)  # of an earlier analysis in the other format
         written.append(path)
@@ -337,19 +350,16 @@ def _around(one: StrikingNode, most: int) -> str:
 
 
 def write_columns(
-    columns: Mapping[str, NDArray[Any]], path: Path, table_format: TableFormat = "csv"
+    columns: Mapping[str, NDArray[Any]],
+    path: Path,
+    table_format: TableFormat = "csv",
+    *,
+    for_spreadsheet: bool = False,
 ) -> Path:
     """Write columns of equal length; NaN is empty (CSV) or null (Parquet)."""
     import pyarrow as pa  # costs a command without a file of columns much of its start
-    import pyarrow.csv
-    import pyarrow.parquet
 
     if table_format not in ("csv", "parquet"):
         raise InputError(f"format must be csv or parquet; got '{table_format}'.")
     table = pa.table({name: pa.array(some, from_pandas=True) for name, some in columns.items()})
-    with atomic_write(path) as stream:
-        if table_format == "csv":
-            pyarrow.csv.write_csv(table, stream)
-        else:
-            pyarrow.parquet.write_table(table, stream)
-    return path
+    return write_table(table, path, table_format, for_spreadsheet=for_spreadsheet)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ncgnn.metrics import KINDS
 from ncgnn.report.style import PARTS, percent
 from ncgnn.report.tables import Marked, Table
-from ncgnn.training import RULE, SCORE_NAMES
+from ncgnn.training import COMBINATION_RULE, SCORE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ def leaderboard(facts: Mapping[str, Any]) -> Table:
     )
     note = (
         f"Chosen by validation: {facts['chosen']}. "
-        + (rule if facts.get("rule") == RULE else "")
+        + (rule if facts.get("rule") == COMBINATION_RULE else "")
         + "Test scores were measured when all was chosen. "
         f"{facts['seconds']:.0f} of {facts['budget']:.0f} seconds were used."
     )

@@ -38,12 +38,14 @@ ABOUT_CLASSES = "Classes of neighbors are labels of training nodes and predictio
 LEAST_BAR = 0.0005
 
 
-def write_explanation(explanation: Explanation, path: Path | str) -> Path:
+def write_explanation(
+    explanation: Explanation, path: Path | str, *, for_spreadsheet: bool = False
+) -> Path:
     """Write a page (.html) or a table (.csv, .tsv, .parquet, .feather), as the name ends."""
     path = as_path(path)
     check_explanation_path(path)
     if path.suffix.lower() != ".html":
-        return explanation.write(path)
+        return explanation.write(path, for_spreadsheet=for_spreadsheet)
     write_text(path, explanation_page(explanation))
     return path
 

@@ -261,15 +261,16 @@ def places(result: Record, measure: str) -> Places:
     """
     limits = ", ".join(f"{limit:g}" for limit in result["thresholds"])
     true = group_names(len(result["thresholds"]) + 1)
+    within = f"k={result['hops']}"
     own = group_names(len(result.get("group_sizes", ())), measure)
     tenths = [f"{part / 10:.1f} to {(part + 1) / 10:.1f}" for part in range(10)]
     found: Places = []
     for title, key, names in (
         ("Kind, estimated", "estimated_kind", None),
         ("Kind, by the true labels", "kind", None),
-        ("NC, estimated, in tenths of the nodes", "estimated_nc_decile", range_name),
-        ("NC of the true labels, in tenths of the nodes", "true_nc_decile", range_name),
-        (f"NC of the true labels, at {limits}{reachable(result)}", "true_group", true),
+        ("NC, estimated, k=1, in tenths of the nodes", "estimated_nc_decile", range_name),
+        ("NC of the true labels, k=1, in tenths of the nodes", "true_nc_decile", range_name),
+        (f"NC of the true labels, {within}, at {limits}{reachable(result)}", "true_group", true),
         (_OWN_GROUPS, "group", own),
         ("Degree", "degree", range_name),
         ("Node homophily NH of the true labels", "nh_decile", tenths),

@@ -2,7 +2,7 @@
 
 from ncgnn.training.adaptor import ExplainerModel
 from ncgnn.training.answers import Answers
-from ncgnn.training.attempt import NO_TIME, RULE, AutoWatcher, Row
+from ncgnn.training.attempt import COMBINATION_RULE, NO_TIME, AutoWatcher, Row
 from ncgnn.training.auto import auto_run
 from ncgnn.training.calibration import Calibration, fit_temperature, reliability
 from ncgnn.training.candidates import (
@@ -83,7 +83,7 @@ from ncgnn.training.loading import (
     load_run,
     new_trainer,
 )
-from ncgnn.training.node_table import NodeTable, table_format
+from ncgnn.training.node_table import NodeTable, table_format, write_table
 from ncgnn.training.prediction_sets import (
     COMPARED,
     COVERAGE,
@@ -118,6 +118,7 @@ from ncgnn.training.trainer import State, Trainer, TrainingError, trainable_spli
 
 __all__ = [
     "AUTO",
+    "COMBINATION_RULE",
     "COMPARED",
     "CONFIG",
     "COVERAGE",
@@ -131,7 +132,6 @@ __all__ = [
     "METRICS",
     "NO_TIME",
     "RESULT",
-    "RULE",
     "SCORE_NAMES",
     "SPLIT",
     "TIMING",
@@ -246,4 +246,5 @@ __all__ = [
     "train_run",
     "trainable_split",
     "with_best",
+    "write_table",
 ]

@@ -99,7 +99,7 @@ def _may_join(place: int, chosen: Sequence[int], grouped: Sequence[bool]) -> boo
     return len(set(chosen)) < MOST_EXPERTS and not (grouped[place] and has_groups)
 
 
-def find_sharpness(trained: TrainedModel) -> float:
+def expert_temperature(trained: TrainedModel) -> float:
     """What the logits of an expert are divided by: at most 1, so that timid ones speak up.
 
     It is the temperature by which probabilities of validation nodes would be calibrated. Experts
@@ -341,14 +341,14 @@ def validation_answers(
     return answers, seen
 
 
-class Verdict(NamedTuple):
+class Judgement(NamedTuple):
     """Whether validation speaks for a combination, and why or why not."""
 
     better: bool
     why: str
 
 
-def judge_combination(one: TrainedModel, other: TrainedModel, title: str) -> Verdict:
+def judge_combination(one: TrainedModel, other: TrainedModel, title: str) -> Judgement:
     """Whether validation speaks for a combination, against a model that is simpler.
 
     Its answers must be likelier by more than the standard error of the difference, and by more than
@@ -362,7 +362,7 @@ def judge_combination(one: TrainedModel, other: TrainedModel, title: str) -> Ver
         title: What that is called.
     """
     if len(one.split.val) < 2:
-        return Verdict(False, "there are no validation nodes to judge by")
+        return Judgement(False, "there are no validation nodes to judge by")
     metric = one.config.training.metric
     mine, theirs = (model.history[model.best_epoch][f"val_{metric}"] for model in (one, other))
     (likely, right), (likely_before, right_before) = map(_judge_answers, (one, other))
@@ -372,12 +372,12 @@ def judge_combination(one: TrainedModel, other: TrainedModel, title: str) -> Ver
     word = "likelier" if gain >= 0 else "less likely"
     why = f"{word} than {title} by {abs(gain):.3f} ± {error:.3f}"
     if not gain > error:
-        return Verdict(False, why)
+        return Judgement(False, why)
     allowed = 2 * np.sqrt(int((right != right_before).sum())) / count
     if mine < theirs - allowed:
         lower = f"{100 * (theirs - mine):.1f}", f"{100 * allowed:.1f}"
-        return Verdict(False, f"{why}, but score lower by {lower[0]} points, over {lower[1]}")
-    return Verdict(True, why)
+        return Judgement(False, f"{why}, but score lower by {lower[0]} points, over {lower[1]}")
+    return Judgement(True, why)
 
 
 def _judge_answers(trained: TrainedModel) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

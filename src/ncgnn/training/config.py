@@ -486,7 +486,7 @@ def read_toml(path: Path | str) -> Tree:
         return parse_toml(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; name a TOML configuration.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: not a readable TOML file ({error}).") from None
 
 
@@ -507,7 +507,7 @@ def read_setting(text: str) -> tuple[str, Any]:
     for text in (value, f"[{value}]") if "," in value else (value,):
         try:
             return key.strip(), parse_toml(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
+        except ValueError:
             continue
     return key.strip(), value.strip()
 

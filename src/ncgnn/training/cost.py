@@ -18,7 +18,7 @@ import torch
 
 from ncgnn._memory import available_gib, used_gib
 from ncgnn.errors import InputError
-from ncgnn.nn import GIB, MOST_ENTRIES, SPARSE_COST, Model, features_of, model_class
+from ncgnn.nn import GIB, MOST_ENTRIES, SPARSE_COST, Model, feature_shape, model_class
 from ncgnn.training.requirements import empty_model
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def is_too_large(config: RunConfig, graph: Graph) -> bool:
 
 def can_take_batches(config: RunConfig, graph: Graph) -> bool:
     """Whether the model can be trained in batches."""
-    model = empty_model(config, features_of(graph).shape[1], graph.num_classes)
+    model = empty_model(config, feature_shape(graph)[1], graph.num_classes)
     return model is not None and model.layered and not model.fits_at_once
 
 
@@ -271,10 +271,12 @@ class Sizes:
     @classmethod
     def of(cls, config: RunConfig, graph: Graph) -> Sizes:
         """Count; of products with sparse features, some rows are looked at."""
-        features, options = features_of(graph), config.model.options
-        nodes, columns = features.shape
-        nnz = features.size if isinstance(features, np.ndarray) else features.nnz
-        dense = isinstance(features, np.ndarray) or SPARSE_COST * nnz >= nodes * columns
+        features, options = graph.features, config.model.options
+        nodes, columns = feature_shape(graph)
+        dense, nnz = True, nodes * columns
+        if features is not None and not isinstance(features, np.ndarray):
+            nnz = int(features.nnz)
+            dense = SPARSE_COST * nnz >= nodes * columns
         count = float(nodes * columns if dense else nnz)
         model = _on_no_device(config, graph)
         formed = kept = 0.0
@@ -334,7 +336,7 @@ def _on_no_device(config: RunConfig, graph: Graph) -> Model:
     """The model without memory for its weights."""
     kind = model_class(config.model.name)
     with torch.device("meta"):
-        return kind(features_of(graph).shape[1], graph.num_classes, **config.model.options)
+        return kind(feature_shape(graph)[1], graph.num_classes, **config.model.options)
 
 
 def _propagates(model: Model) -> bool:
@@ -347,7 +349,7 @@ def _propagates(model: Model) -> bool:
 
 def _propagated(graph: Graph, count: float, dense: bool, groups: int) -> tuple[float, float, bool]:
     """Entries of the product of operator and features: formed, kept, and whether dense then."""
-    (nodes, columns), entries = features_of(graph).shape, graph.num_entries
+    (nodes, columns), entries = feature_shape(graph), graph.num_entries
     whole = float(nodes * columns)
     formed = whole
     if not dense:

@@ -139,9 +139,14 @@ class Explanation:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.table.__arrow_c_stream__(requested_schema)
 
-    def write(self, path: Path | str) -> Path:
-        """Write the table into a file that ends in .csv, .tsv, .parquet or .feather."""
-        return write_table(self.table, path)
+    def write(self, path: Path | str, *, for_spreadsheet: bool = False) -> Path:
+        """Write the table into a file that ends in .csv, .tsv, .parquet or .feather.
+
+        Args:
+            path: The file.
+            for_spreadsheet: As in :meth:`ncgnn.training.NodeTable.write`.
+        """
+        return write_table(self.table, path, for_spreadsheet=for_spreadsheet)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -54,7 +54,7 @@ from ncgnn._io import (
 from ncgnn._numba import thread_count
 from ncgnn.data import MANIFEST
 from ncgnn.errors import InputError
-from ncgnn.nn import Grouping
+from ncgnn.nn import Grouping, describe_error
 from ncgnn.training.config import FORMAT, RunConfig, read_config_file, resolve_config, to_toml
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ class OtherRunError(InputError):
 
 _Part = Literal["train", "val", "test"]
 _Score = Annotated[float, Field(allow_inf_nan=False)] | None
+_Parts = list[dict[str, Any]]
 
 
 class _ResultFacts(BaseModel):
@@ -112,6 +113,25 @@ class _ResultFacts(BaseModel):
     evaluated: _Part = "test"
     majority_baseline: _Score
     never_evaluated: list[int]
+    thresholds: list[float] = []
+    group_sizes: list[int] = []
+    alpha: list[float] | None = None
+    mean_nc: float | None = None
+    true_mean_nc: float | None = None
+    intervals: dict[str, Any] = {}
+    classes: list[dict[str, Any]] = []
+    confused_pairs: list[dict[str, Any]] = []
+    most_confused: dict[str, Any] = {}
+    accuracy_by_kind: _Parts = []
+    accuracy_by_estimated_kind: _Parts = []
+    accuracy_by_estimated_nc_decile: _Parts = []
+    accuracy_by_true_nc_decile: _Parts = []
+    accuracy_by_degree: _Parts = []
+    accuracy_by_true_group: _Parts = []
+    accuracy_by_nh_decile: _Parts = []
+    accuracy_by_group: _Parts = []
+    calibration: dict[str, Any] = {}
+    sets: dict[str, Any] = {}
 
     @model_validator(mode="after")
     def _check_scores(self) -> Self:
@@ -119,6 +139,8 @@ class _ResultFacts(BaseModel):
             missing = {"accuracy", self.metric} - self.scores.get(part, {}).keys()
             if missing:
                 raise ValueError(f"scores of {part} lack {min(missing)}")
+        if self.mean_nc is not None and not self.group_sizes:
+            raise ValueError("mean_nc must come with group_sizes")
         return self
 
 
@@ -167,11 +189,8 @@ class RunFolder:
         try:
             _ResultFacts.model_validate(found)
         except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(map(str, first["loc"]))
-            raise DamagedFileError(
-                f"{self / RESULT}: field {field}: {first['msg'].lower()}; train the run again."
-            ) from None
+            wrong = describe_error(error).removesuffix(".")
+            raise DamagedFileError(f"{self / RESULT}: {wrong}; train the run again.") from None
         return found
 
     def write_config(self, config: RunConfig, *, durable: bool = False) -> None:
@@ -296,7 +315,8 @@ class RunFolder:
         lock = take_lock(self / ".lock", wait=False)
         if lock is None:
             raise RunInUseError(f"another process is working on {self.path}.")
-        for folder in (self.path, *(path for path in self.path.iterdir() if path.is_dir())):
+        inside = [one for one in self.path.iterdir() if one.is_dir() and not one.is_symlink()]
+        for folder in (self.path, *inside):
             remove_leftovers(folder)
         try:
             yield

@@ -92,10 +92,20 @@ class NodeTable:
         return write_table(self.table, path, for_spreadsheet=for_spreadsheet)
 
 
-def write_table(table: Any, path: Path | str, *, for_spreadsheet: bool = False) -> Path:
-    """Write an Arrow table in the format that the ending of the file's name says."""
+def write_table(
+    table: Any, path: Path | str, kind: str | None = None, *, for_spreadsheet: bool = False
+) -> Path:
+    """Write an Arrow table, whole or not at all.
+
+    Args:
+        table: The table.
+        path: The file.
+        kind: ``"csv"``, ``"tsv"``, ``"parquet"`` or ``"feather"``; by default what the ending of
+            the file's name says.
+        for_spreadsheet: As in :meth:`NodeTable.write`.
+    """
     path = as_path(path)
-    kind = table_format(path)
+    kind = kind or table_format(path)
     with atomic_write(path) as stream:
         if kind == "parquet":
             from pyarrow import parquet

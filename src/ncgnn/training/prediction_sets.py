@@ -76,6 +76,7 @@ class SetRule:
         nodes: How many calibration nodes each group had.
         limit: That of nodes whose NC is unknown or says nothing, because they are alone; with too
             few of them among the calibration nodes it is that of the group with the highest NC.
+        known: How many calibration nodes have an NC that says something; None without groups.
     """
 
     score: SetScore
@@ -84,6 +85,7 @@ class SetRule:
     limits: tuple[float, ...]
     nodes: tuple[int, ...]
     limit: float
+    known: int | None = None
 
     @classmethod
     def fit(
@@ -117,7 +119,8 @@ class SetRule:
         if confusion is None:
             return cls(score, coverage, (), (limit,), (len(own),), limit)
         smallest = smallest_group(coverage)
-        parts = min(FIFTHS, max(1, int((~np.isnan(confusion)).sum()) // smallest))
+        known = int((~np.isnan(confusion)).sum())
+        parts = min(FIFTHS, max(1, known // smallest))
         edges = nc_edges(confusion if like is None else like, parts)
         edges = merge_small(edges, confusion, smallest)
         group = nc_group(confusion, edges)
@@ -129,18 +132,15 @@ class SetRule:
         found = [own[group == number] for number in range(len(edges) + 1)]
         limits = tuple(conformal_quantile(part, coverage) for part in found)
         limit = conformal_quantile(own[alone], coverage) if is_apart else limits[-1]
-        return cls(score, coverage, edges, limits, tuple(map(len, found)), limit)
+        return cls(score, coverage, edges, limits, tuple(map(len, found)), limit, known)
 
-    def about_groups(self, nodes: int) -> str:
-        """A sentence where there are too few calibration nodes for five groups.
-
-        Args:
-            nodes: How many of them there are.
-        """
+    def about_groups(self) -> str:
+        """A sentence where there are too few calibration nodes for five groups of NC."""
         smallest = smallest_group(self.coverage)
-        if len(self.limits) >= FIFTHS or nodes >= FIFTHS * smallest:
+        if self.known is None or self.known >= FIFTHS * smallest:
             return ""
-        needs = f"a group needs {smallest:,} validation nodes, and there are {nodes:,}"
+        there = f"there are {self.known:,}" if self.known != 1 else "there is one"
+        needs = f"a group needs {smallest:,} validation nodes with neighbors, and {there}"
         if len(self.limits) == 1:
             return f"One limit for all NC: {needs}."
         return f"{len(self.limits)} groups of NC and not {FIFTHS}: {needs}."
@@ -373,7 +373,7 @@ def sets_report(
             "edges": list(rule.edges),
             "nodes": list(rule.nodes),
             "alone": int((trained.outcome.kinds[trained.split.val] == "alone").sum()),
-            "remark": rule.about_groups(len(trained.split.val)),
+            "remark": rule.about_groups(),
         },
         "parts": [
             {"by": by, "part": name, "nodes": int(chosen.sum())}

@@ -39,8 +39,8 @@ class Reasons:
         with_suggested: How many of them are of the suggested class.
         neighbors_say: The commonest class among them, -1 = there are none.
         with_commonest: How many of them are of that class.
-        features_say: The class that the model of features thinks likeliest.
-        features_probability: How likely.
+        features_say: The class that the model of features thinks likeliest, -1 = there is none.
+        features_probability: How likely; NaN without such a model.
         label_probability: How likely that model thinks the label.
         model_probability: How likely the model of graph and features thinks the suggested class;
             NaN without such a model.
@@ -67,7 +67,7 @@ class Reasons:
         nodes: NDArray[np.int64],
         suggested: NDArray[np.int64],
         suspect: NDArray[np.bool_],
-        features: NDArray[np.float64],
+        features: NDArray[np.float64] | None,
         model: NDArray[np.float64] | None,
     ) -> Reasons:
         """Collect what speaks for the suggested classes.
@@ -77,7 +77,7 @@ class Reasons:
             nodes: The nodes.
             suggested: A class for each.
             suspect: Per node of the graph, whether its label is called suspect.
-            features: Probabilities by the features alone [n, classes].
+            features: Probabilities by the features alone [n, classes], where there are some.
             model: Probabilities by the model of graph and features, where there is one.
         """
         rows, label = np.arange(len(nodes)), graph.labels[nodes]
@@ -86,8 +86,9 @@ class Reasons:
         linked = graph.to_scipy("targets")[nodes]
         own = suspect[nodes] & graph.self_loops[nodes]
         around = np.asarray(linked @ suspect.astype(np.float32)).astype(np.int64) - own
-        say = features[nodes].argmax(axis=1)
-        likely = np.full(len(nodes), np.nan) if model is None else model[nodes, suggested]
+        unknown = np.full(len(nodes), np.nan)
+        say = np.full(len(nodes), -1) if features is None else features[nodes].argmax(axis=1)
+        likely = unknown if model is None else model[nodes, suggested]
         return cls(
             graph=graph,
             nodes=nodes,
@@ -99,8 +100,8 @@ class Reasons:
             neighbors_say=np.where(total > 0, counts.argmax(axis=1), -1),
             with_commonest=counts.max(axis=1),
             features_say=say,
-            features_probability=features[nodes, say],
-            label_probability=features[nodes, label],
+            features_probability=unknown if features is None else features[nodes, say],
+            label_probability=unknown if features is None else features[nodes, label],
             model_probability=likely,
         )
 
@@ -122,7 +123,9 @@ class Reasons:
     def _sentence(self, row: int, traits: FeatureTraits | None) -> str:
         label = self.names[self.graph.labels[self.nodes[row]]]
         suggested = self.names[self.suggested[row]]
-        parts = [self._about_neighbors(row, label, suggested), self._about_features(row, label)]
+        parts = [self._about_neighbors(row, label, suggested)]
+        if self.features_say[row] >= 0:
+            parts.append(self._about_features(row, label))
         trait = None
         if traits is not None:
             trait = traits.strongest(int(self.nodes[row]), int(self.suggested[row]))
@@ -131,7 +134,10 @@ class Reasons:
         sides = (self.neighbors_say[row], self.features_say[row])
         if self.suggested[row] not in sides and self.model_probability[row] > 0.5:
             likely = self.model_probability[row]
-            parts.append(f"features and neighbors together say {suggested} ({likely:.2f})")
+            who = "features and neighbors together say"
+            if self.graph.features is None:
+                who = "the model of the edges says"
+            parts.append(f"{who} {suggested} ({likely:.2f})")
         return "; ".join(parts)
 
     def _about_neighbors(self, row: int, label: str, suggested: str) -> str:

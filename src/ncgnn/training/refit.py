@@ -312,12 +312,12 @@ def refit_in(
     Returns:
         The refitted model.
     """
+    place = RunFolder(folder.folder_inside(REFIT))
     try:
         if (done := read_refit(folder, trained)) is not None:
             return done
     except DamagedFileError:
-        (folder / REFIT / REFITTED).unlink(missing_ok=True)
-    place = RunFolder(folder.folder_inside(REFIT))
+        (place / REFITTED).unlink(missing_ok=True)
     if trained.experts:
 
         def after(record: Record) -> None:

@@ -22,13 +22,21 @@ import torch
 
 from ncgnn.errors import InputError, NcgnnError, sentence
 from ncgnn.nn import model_class
-from ncgnn.training.attempt import CANDIDATES, NO_TIME, RULE, Attempt, AutoWatcher, Row, about
+from ncgnn.training.attempt import (
+    CANDIDATES,
+    COMBINATION_RULE,
+    NO_TIME,
+    Attempt,
+    AutoWatcher,
+    Row,
+    about,
+)
 from ncgnn.training.candidates import AutoConfig, Candidate, list_candidates
 from ncgnn.training.choice import choose_batches
 from ncgnn.training.combination import (
     MOST_GATED,
     answer_unseen,
-    find_sharpness,
+    expert_temperature,
     judge_combination,
     make_mixture,
     select_average,
@@ -83,7 +91,7 @@ class Found:
     @cached_property
     def temperature(self) -> float:
         """What its logits are divided by where it is an expert."""
-        return find_sharpness(self.trained)
+        return expert_temperature(self.trained)
 
 
 def _mix(experts: Sequence[Found], shares: Sequence[float], gate: Gate) -> TrainedModel:
@@ -455,7 +463,7 @@ class Search:
         verdict = judge(found.trained, found.row, rows, *beside)
         return {
             "asked": self.wanted.sha256,
-            "rule": RULE,
+            "rule": COMBINATION_RULE,
             "metric": self.metric,
             "evaluated": evaluated_part(found.trained.split)[0],
             "budget": self.budget,

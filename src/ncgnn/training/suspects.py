@@ -137,13 +137,13 @@ class Opinions:
     Attributes:
         model: Probabilities by a model of graph and features; None where the graph has no edges or
             the model does not look at them.
-        features: Probabilities by a model of the features alone.
+        features: Probabilities by a model of the features alone; None without features.
         neighbors: Logarithms, see :func:`ncgnn.training.label_noise.neighbor_opinion`; None without
             edges.
     """
 
     model: NDArray[np.float64] | None
-    features: NDArray[np.float64]
+    features: NDArray[np.float64] | None
     neighbors: NDArray[np.float64] | None
 
     def as_list(self) -> list[NDArray[np.float64]]:
@@ -172,27 +172,31 @@ def gather_opinions(
     Labels of a fold play no part in what the two models say of it, and the label of a node none in
     what is said of that node.
     """
-    chosen = [choose_settings(model, graph, settings, own=True)]
-    models: list[str | type[Model]] = [model]
-    alone = model_class(model).edges == "none"
-    if not alone:
-        chosen.append(choose_settings(FEATURES, graph, settings, own=False))
-        models.append(FEATURES)
-    if not alone and not graph.num_entries:  # the model is not trained; its options are checked
-        own = chosen.pop(0) | {"data.fingerprint": None}
-        make_config(dataset="nodes", model=models.pop(0), settings=own)
-        alone = True
-    found = [np.zeros((graph.num_nodes, graph.num_classes)) for _ in models]
+    own = choose_settings(model, graph, settings, own=True)
+    sees_edges, has_features = model_class(model).edges != "none", graph.features is not None
+    if not has_features and not (sees_edges and graph.num_entries):
+        rest = "no edges either" if sees_edges else f"{model_name(model)} does not look at edges"
+        raise InputError(f"the graph has no features, and {rest}; there is nothing to judge by.")
+    asked: dict[str, tuple[str | type[Model], dict[str, Any]]] = {}
+    if sees_edges and graph.num_entries:
+        asked["model"] = model, own
+    elif sees_edges:  # it is not trained; its options are checked
+        make_config(dataset="nodes", model=model, settings=own | {"data.fingerprint": None})
+    if has_features and not sees_edges:
+        asked["features"] = model, own
+    elif has_features:
+        asked["features"] = FEATURES, choose_settings(FEATURES, graph, settings, own=False)
+    found = {name: np.zeros((graph.num_nodes, graph.num_classes)) for name in asked}
     count = int(fold.max()) + 1
     for number in range(count):
-        for one, options, rows in zip(models, chosen, found, strict=True):
-            rows[fold == number] = answer_fold(
+        for name, (one, options) in asked.items():
+            found[name][fold == number] = answer_fold(
                 graph, fold, number, one, seed=seed, device=device, settings=options
             )
         if on_fold is not None:
             on_fold(number + 1, count)
     neighbors = neighbor_opinion(graph, fold) if graph.num_entries else None
-    return Opinions(None if alone else found[0], found[-1], neighbors)
+    return Opinions(found.get("model"), found.get("features"), neighbors)
 
 
 def choose_settings(
@@ -277,7 +281,7 @@ def _list_suspects(
         "neighbors_with_suggested": pa.array(reasons.with_suggested),
         "neighbors_say": names.of(reasons.neighbors_say),
         "features_say": names.of(reasons.features_say),
-        "features_probability": pa.array(reasons.features_probability),
+        "features_probability": pa.array(reasons.features_probability, from_pandas=True),
         "nc": pa.array(neighborhood_confusion(graph)[nodes], from_pandas=True),
         "kind": text_column(node_kinds(graph)[nodes]),
         "reason": pa.array(reasons.sentences(contradicted), pa.string()),

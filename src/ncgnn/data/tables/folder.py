@@ -136,7 +136,7 @@ def _link_files(source: Path, folder: Path, fingerprint: str, *, copies: bool) -
 def _building(path: Path) -> Generator[Path]:
     """A new folder that takes its place when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(path.parent)
+    remove_leftovers(path.parent, path.name)
     build = temporary_path(path)
     try:
         build.mkdir()

@@ -102,13 +102,13 @@ def read_table(source: Any, what: str, *, encoding: str = "utf-8") -> SourceTabl
 
 def _read_named(source: str | Path, what: str, encoding: str) -> SourceTable:
     text = str(source)
-    path = as_path(source)
-    ending = path.suffix.lower()
-    kind = path.with_suffix("").suffix.lower() if ending in _PACKED else ending
     if isinstance(source, str) and is_query(text):
         return SourceTable(_query(text, what), f"the {what} query")
     if isinstance(source, str) and _REMOTE.match(text):
         return SourceTable(_query(_from(text), what), text)
+    path = as_path(source)
+    ending = path.suffix.lower()
+    kind = path.with_suffix("").suffix.lower() if ending in _PACKED else ending
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the path of a table in it.")
     if not path.is_file():

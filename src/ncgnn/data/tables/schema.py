@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -122,7 +121,7 @@ def read_schema(path: Path | str) -> Schema:
         tree = parse_toml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; 'ncgnn import' writes a schema.toml.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: not a readable TOML file ({error}).") from None
     if (number := tree.pop("format", FORMAT)) != FORMAT:
         raise InputError(f"{path}: format must be {FORMAT}; got {number!r}.")

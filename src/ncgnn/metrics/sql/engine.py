@@ -268,11 +268,12 @@ class _Session:
             self._attach(str(self._database))
 
     def _attach(self, database: str) -> None:
-        path = as_path(database)
-        kind = re.match(r"[a-z]\w+:", database)
-        if kind is None and not path.is_file():
-            raise DataNotFoundError(f"there is no file {path}; give the path of a database.")
-        place = database if kind else str(path)
+        place = database
+        if not _is_address(database):
+            path = as_path(database)
+            if not path.is_file():
+                raise DataNotFoundError(f"there is no file {path}; give the path of a database.")
+            place = str(path)
         name = f"{self._mark}database"
         self._run(f"ATTACH {DUCKDB.literal(place)} AS {name} (READ_ONLY)", f"{place}: ")
         self._run(f"USE {name}")
@@ -372,7 +373,8 @@ class _Session:
                 encoding=encoding,
                 tables=self._database is not None,
                 # Of another kind of database every reading is a copy over the network.
-                at_hand=self._given or as_path(str(self._database)).is_file(),
+                at_hand=self._given
+                or (self._database is not None and not _is_address(str(self._database))),
             )
 
     def check(self, question: Question) -> None:
@@ -561,6 +563,11 @@ class _Session:
                 f"COPY (SELECT * FROM {self._result} ORDER BY id) TO {place} "
                 f"({options}, USE_TMP_FILE false)"
             )
+
+
+def _is_address(database: str) -> bool:
+    """Whether it names a kind of database, like ``postgres:``, and not a file."""
+    return re.match(r"[a-z]\w+:", database) is not None
 
 
 def _read_settings(memory: str | None, threads: int | None) -> dict[str, str]:
