@@ -304,6 +304,6 @@ def test_a_graph_without_features_is_judged_by_its_edges(planted):
     assert not any("feature" in reason for reason in told)
     with pytest.raises(InputError, match="no features, and mlp does not look at edges"):
         ncgnn.find_suspects(bare, "mlp")
+    unconnected = ncgnn.Graph.from_edge_index([[], []], labels=[0, 0, 1, 1])
     with pytest.raises(InputError, match="no features, and no edges either"):
-        unconnected = ncgnn.Graph.from_edge_index([[], []], labels=[0, 0, 1, 1])
         ncgnn.find_suspects(unconnected, folds=2)
