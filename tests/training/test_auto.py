@@ -339,6 +339,24 @@ def test_a_few_nodes_that_are_all_right_sharpen_nobody_much(graph, monkeypatch):
     assert expert_temperature(few) == 1.0
 
 
+@pytest.mark.parametrize("count", [40, 400])
+def test_few_validation_nodes_excuse_no_lower_score(experts, monkeypatch, count):
+    lower, higher = ([{"epoch": 0, "val_accuracy": value}] for value in (0.90, 0.92))
+    none = np.empty(0, np.int64)
+    split = replace(experts[0].split, train=none, val=np.arange(count), test=none)
+    one = replace(experts[0], history=lower, split=split)
+    other = replace(experts[1], history=higher, split=split)
+    noise, right = np.random.default_rng(0).normal(size=count), np.arange(count) % 10 > 0
+    told = {
+        id(one): (noise / 10 - 0.1, right),
+        id(other): (noise / 10 - 0.5, np.roll(right, 1)),
+    }
+    monkeypatch.setattr(combination, "_judge_answers", lambda t: told[id(t)])
+    found = judge_combination(one, other, "gcn")
+    assert found.better == (count == 400)
+    assert ("lower by 2.0 points, with 40 validation nodes" in found.why) == (count == 40)
+
+
 def test_two_models_that_are_sure_and_right_are_equally_good(experts, monkeypatch):
     record = {"epoch": 0, "val_accuracy": 1.0}
     one, other = (replace(expert, history=[record]) for expert in experts[:2])

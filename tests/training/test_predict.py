@@ -439,3 +439,19 @@ def test_others_must_know_the_same_classes(plain, graph, grown):
     other = fit(renamed, "tuned-sage", epochs=1)
     with pytest.raises(InputError, match="models of the same classes"):
         plain.predict(grown, only="new", others=[other])
+
+
+def test_nodes_that_edges_alone_name_are_marked(tmp_path):
+    random = np.random.default_rng(0)
+    names = [f"n{number}" for number in range(60)]
+    nodes = {"id": names, "x": random.normal(size=60), "y": ["a", "b", ""] * 20}
+    edges = {"s": names + names, "t": [*np.roll(names, 1), *[f"m{n % 7}" for n in range(60)]]}
+    graph = ncgnn.read_tables(nodes, edges, label="y", unknown="add")
+    trained = ncgnn.fit(graph, "gcn", hidden=4, epochs=2)
+    answers = trained.predict()
+    added = [row["id"] for row in answers if row["part"] == "added"]
+    assert sorted(added) == [f"m{number}" for number in range(7)]
+    assert answers.summary()["added_nodes"] == 7
+    later = graph.extend({"id": ["z"], "x": [0.5]}, {"s": ["z"], "t": ["m3"]})
+    parts = {row["id"]: row["part"] for row in trained.predict(later)}
+    assert (parts["z"], parts["m3"], parts["n2"]) == ("new", "added", None)

@@ -42,6 +42,8 @@ def test_a_gain_is_counted_on_the_same_nodes(models):
     assert low < value < high
     assert low > 0
     assert said["sentence"].startswith(f"The graph adds +{100 * value:.1f} points")
+    assert f" on {len(test)} test nodes (95 %" in said["sentence"]
+    assert said["gain"]["features_val"] == rows[0].val
     assert not any("edges bring no gain" in remedy for remedy in said["remedies"])
 
 
@@ -108,3 +110,25 @@ def test_a_class_that_nobody_is_answered_is_named(models):
     finally:
         gcn.model.load_state_dict(weights)
     assert any("class 1 is never predicted" in remedy for remedy in found)
+
+
+def test_a_class_that_is_only_known_by_heart_is_named(models):
+    gcn = models["gcn"]
+    train, logits = gcn.split.train, gcn.logits().clone()
+    logits[:, 1] = -9.0
+    logits[train] = torch.nn.functional.one_hot(
+        torch.from_numpy(gcn.graph.labels[train]), 2
+    ).float()
+    heart = replace(gcn)
+    object.__setattr__(heart, "logits", lambda: logits)
+    found = judge(heart, row_of(gcn), [row_of(gcn)], None, None)["remedies"]
+    assert any("class 1 is never predicted but for training nodes" in remedy for remedy in found)
+
+
+def test_without_edges_no_time_is_blamed():
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    labels = (rows[:, 0] > 0).astype(int)
+    graph = ncgnn.Graph.from_edge_index([[], []], labels=labels, features=rows)
+    mlp = ncgnn.fit(graph, "mlp", hidden=4, epochs=3)
+    said = judge(mlp, row_of(mlp), [row_of(mlp)], None, None)
+    assert said["sentence"] == "The graph has no edges, and so adds nothing to the features."

@@ -497,6 +497,12 @@ def _summary_lines(said: dict[str, Any]) -> list[str]:
         )
         if said["kinds"]["alone"] == said["answers"] > 1:
             lines.append("none of them has an edge: are theirs in a file for --edges?")
+    if said["added_nodes"]:
+        lines.append(
+            f"{said['added_nodes']:,} of them (part: added) are named by edges alone and have no "
+            "features: they are unlike those of validation, and neither their probabilities nor "
+            "their sets can be relied on"
+        )
     if unseen := said.get("unseen"):
         counts = [f"{rows:,} in {column}" for column, rows in unseen.items()]
         lines.append(f"rows with values or words that training did not know: {', '.join(counts)}")

@@ -33,9 +33,10 @@ def leaderboard(facts: Mapping[str, Any]) -> Table:
     name = SCORE_NAMES[facts["metric"]]
     head = ("candidate", f"val {name}", "val loss", f"test {name}", "seconds", "")
     rule = (
-        "A combination is chosen where its answers are likelier by more than the standard error "
-        "(±, in nats, each model with one temperature) and its score is not lower by more than two "
-        "of the difference. "
+        "A combination is chosen where its answers for validation nodes are likelier by more than "
+        "the standard error (±, in nats, after each model got one temperature, without which the "
+        "column is) and its score is not lower by more than two standard errors of the difference, "
+        "or at all with fewer than a hundred validation nodes. "
     )
     note = (
         f"Chosen by validation: {facts['chosen']}. "
@@ -53,8 +54,10 @@ def _about_features(facts: Mapping[str, Any]) -> list[str]:
     if not gain or "features_accuracy" not in gain:
         return []
     part, share = PARTS[gain["part"]], percent(gain["features_accuracy"])
-    told = f"Without the graph: {gain['features']}, {part} accuracy {share}"
-    metric = facts["metric"]
+    metric, told = facts["metric"], f"Without the graph: {gain['features']}"
+    if gain.get("features_val") is not None:
+        told += f", validation {SCORE_NAMES[metric]} {percent(gain['features_val'])}"
+    told += f", {part} accuracy {share}"
     if metric != "accuracy":
         told += f"; what the graph adds is told in accuracy, not in {SCORE_NAMES[metric]}"
     return [f"{told}."]
@@ -99,6 +102,6 @@ def _row(row: Mapping[str, Any], *, is_chosen: bool) -> tuple[str | Marked, ...]
     if row["state"] != "finished":
         why = f"{row['state']}: {row['why']}"
     title = Marked(row["title"], "best") if is_chosen else row["title"]
-    spent = f"{row['seconds']:.0f}" if row["seconds"] >= 0.5 else ""
+    spent = f"{row['seconds']:.0f}" if row["seconds"] >= 0.5 else "<1" if row["seconds"] else ""
     loss = "–" if row["val_loss"] is None else f"{row['val_loss']:.3f}"
     return title, percent(row["val"]) or "–", loss, percent(row["test"]) or "–", spent, why

@@ -23,7 +23,7 @@ class Facts:
 
     Attributes:
         ids: The user's identifiers.
-        part: ``train``, ``val``, ``test``, ``new`` or empty.
+        part: ``train``, ``val``, ``test``, ``new``, ``added`` or empty.
         labels: Class numbers, -1 = unlabeled.
         probabilities: Of every class [n, classes].
         confusion: NC, NaN = unknown.
@@ -72,7 +72,7 @@ class Facts:
 class Answers(NodeTable):
     """One row per node, in the columns that follow.
 
-    ``id``; ``part`` (train, val, test or new); ``label`` and ``predicted``, by the names of classes
+    ``id``; ``part`` (train, val, test, new, or added where edges alone name it); ``label`` and ``predicted``, by the names of classes
     where they have some; ``probability``; ``runner_up`` and ``runner_up_probability``; ``nc`` and
     ``kind`` of the node's neighborhood, counted among the labels of training nodes and the
     predictions of all others; ``group``, only of separated models; ``seen``, whether the label was
@@ -140,13 +140,14 @@ class Answers(NodeTable):
         kinds = self.table["kind"].to_pylist()
         told = ~np.asarray(self["seen"], dtype=bool)
         told = told if told.any() else ~told
-        shares = self["probability"][told]
+        shares, parts = self["probability"][told], self.table["part"].to_pylist()
         said: dict[str, Any] = {
             "answers": len(self),
             "mean_probability": float(shares.mean()) if len(shares) else None,
             "kinds": {kind: kinds.count(kind) for kind in KINDS},
             "seen": len(self) - int(told.sum()),
-            "new_nodes": self.table["part"].to_pylist().count("new"),
+            "new_nodes": parts.count("new"),
+            "added_nodes": parts.count("added"),
         }
         if "set_size" in self.table.column_names and len(self):
             sizes = self["set_size"][told]

@@ -34,7 +34,7 @@ State = Literal["finished", "stopped", "skipped", "failed"]
 
 
 #: The number of the rule by which combinations are judged; earlier searches do not name one.
-COMBINATION_RULE = 2
+COMBINATION_RULE = 3
 
 
 @dataclass

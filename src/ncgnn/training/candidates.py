@@ -223,7 +223,8 @@ class Candidate:
     """One of the models that are tried.
 
     Attributes:
-        title: What people call it: the model, and how it differs from the first one of its kind.
+        title: What people call it: the model, and how it differs from that which ``--models`` with
+            its name alone trains.
         config: Its configuration.
     """
 
@@ -268,7 +269,7 @@ def list_candidates(wanted: AutoConfig, graph: Graph) -> list[Candidate]:
     rates = RATES if graph.source is None else TABLE_RATES
     if {"learning_rate", "weight_decay"} & wanted.training.keys():
         rates = (rates[0],)
-    first = _name_rates(*rates[0])
+    first = _usual_rates(graph)
 
     def fitted_with(place: slice) -> list[Candidate]:
         every = [(name, values) for name in fitted for values in FITTED[name][place]]
@@ -298,6 +299,15 @@ def _sees_something(model: str, graph: Graph) -> bool:
     if model_class(model).edges == "none":
         return graph.features is not None or model == "majority"
     return graph.num_entries > 0
+
+
+def _usual_rates(graph: Graph) -> dict[str, float]:
+    """Those of a model that is trained by its name; a candidate's title tells what differs."""
+    if graph.source is None:
+        return _name_rates(*RATES[0])
+    usual = tables_preset(STEPWISE[0], directed=graph.has_direction)["training"]
+    fields = TrainingConfig.model_fields
+    return {name: usual.get(name, fields[name].default) for name in _SHORT}
 
 
 def _name_rates(rate: float, decay: float) -> dict[str, float]:

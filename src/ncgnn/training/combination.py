@@ -49,6 +49,8 @@ EXPERTS_SCATTER = 1.0
 _STEPS, _RATE, _DECAY, _EVERY, _WAIT = 400, 0.02, 1e-3, 10, 8
 #: The score that the best single expert begins with, where all others have 0: it counts 99 %.
 _FIRST_BIAS = 6.0
+# With fewer validation nodes a combination's score must be no lower than that of one model.
+_FEW = 100
 
 
 def select_average(
@@ -354,7 +356,8 @@ def judge_combination(one: TrainedModel, other: TrainedModel, title: str) -> Jud
     Its answers must be likelier by more than the standard error of the difference, and by more than
     one nat over all nodes together, each model with a temperature of its own. Its score need not be
     higher, as the other's may be the highest of many by luck, but it must not be lower by more than
-    two standard errors of the difference in accuracy, whatever the score is.
+    two standard errors of the difference in accuracy, whatever the score is; with fewer than a
+    hundred validation nodes, where that would be ten points, not at all.
 
     Args:
         one: The combination.
@@ -372,11 +375,14 @@ def judge_combination(one: TrainedModel, other: TrainedModel, title: str) -> Jud
     word = "likelier" if gain >= 0 else "less likely"
     why = f"{word} than {title} by {abs(gain):.3f} ± {error:.3f}"
     if not gain > error:
-        return Judgement(False, why)
+        return Judgement(False, f"{why}, no more than its error" if gain > 0 else why)
     allowed = 2 * np.sqrt(int((right != right_before).sum())) / count
+    if count < _FEW:
+        allowed = 0.0
     if mine < theirs - allowed:
         lower = f"{100 * (theirs - mine):.1f}", f"{100 * allowed:.1f}"
-        return Judgement(False, f"{why}, but score lower by {lower[0]} points, over {lower[1]}")
+        few = f", with {count} validation nodes" if count < _FEW else f", over {lower[1]}"
+        return Judgement(False, f"{why}, but score lower by {lower[0]} points{few}")
     return Judgement(True, why)
 
 

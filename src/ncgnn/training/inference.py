@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import torch
 
+from ncgnn.data import Tables
 from ncgnn.errors import InputError
 from ncgnn.metrics import neighborhood_confusion, node_kinds
 from ncgnn.nn import GraphInputs, Grouper, ReceptiveField, nodes_around, receptive_field
@@ -136,7 +137,7 @@ class Inference:
             outcome = _combine(outcome, from_old, self.answer, place[wanted], from_new)
         else:
             outcome = _rows(outcome, from_old)
-        part = np.append(self.trained.parts, "new")[from_old]
+        part = np.append(_name_parts(self.trained), "new")[from_old]
         rule = self.trained.model.rule
         return Facts(
             ids=self.graph.ids[wanted],
@@ -296,6 +297,16 @@ def _combine(
     ):
         ours[~from_new] = theirs
     return Outcome(found.logits, found.classes, found.confusion, kinds)
+
+
+def _name_parts(trained: TrainedModel) -> NDArray[np.str_]:
+    """The part of every node, and ``added`` where edges alone have named it."""
+    found, source = trained.parts, trained.graph.source
+    if not isinstance(source, Tables):
+        return found
+    is_added = np.zeros(len(found), dtype=bool)
+    is_added[source.report.added_to(len(found))] = True
+    return np.where(is_added & (found == ""), "added", found)
 
 
 def _name_groups(group: NDArray[np.int64], rule: GroupingRule) -> NDArray[Any]:

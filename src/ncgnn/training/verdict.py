@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ncgnn.training.scores import Estimate
     from ncgnn.training.trained import TrainedModel
 
+#: What nodes of a split are called.
+PART_WORDS = {"val": "validation", "test": "test"}
 # Fewer nodes of a kind are not spoken of, and from fewer validation nodes nothing follows.
 _FEWEST = 50
 # Edges are called useless where a gain of more than two points can be excluded.
@@ -45,11 +47,14 @@ def judge(
     gain: dict[str, Any] | None = None
     if other is not None and beside is not None:
         pair = (trained, other) if sees_graph else (other, trained)
-        gain = _compare(*pair) | {"features": (beside if sees_graph else chosen).title}
+        features = beside if sees_graph else chosen
+        gain = _compare(*pair) | {"features": features.title, "features_val": features.val}
     bare = trained.graph.features is None
     tried = any(row.state == "finished" and _uses_both(row.model, bare) for row in rows)
     gain = gain if sees_graph or tried else None
-    if gain is None:
+    if gain is None and not trained.graph.num_entries:
+        said = "The graph has no edges, and so adds nothing to the features."
+    elif gain is None:
         said = _say_unknown(sees_graph)
     elif sees_graph:
         without = "the commonest class" if gain["features"] == "majority" else gain["features"]
@@ -110,12 +115,13 @@ def _say_unknown(sees_graph: bool) -> str:
 def _say_none(gain: dict[str, Any], chosen: Row, beside: Row | None) -> str:
     """That validation chose a model which sees no edges, and how far the others are from it."""
     value, low, high = gain["accuracy"]
+    which = f"on {gain['nodes']:,} {PART_WORDS[gain['part']]} nodes"
     sees = "nothing of a node" if chosen.model == "majority" else "features alone"
     title = "the best model of the graph" if beside is None else beside.title
     return (
         f"The graph adds nothing that validation shows: {chosen.title}, which sees {sees}, was "
         f"chosen there; {title}, which sees the graph, has {_points(value)} points to it "
-        f"(95 %: {_points(low)} to {_points(high)})."
+        f"{which} (95 %: {_points(low)} to {_points(high)})."
     )
 
 
@@ -123,15 +129,15 @@ def _say_gain(gain: dict[str, Any], rest: str) -> str:
     """What the graph adds to what is known without it, in a sentence."""
     value, low, high = gain["accuracy"]
     interval = f"95 %: {_points(low)} to {_points(high)}"
-    which = "test" if gain["part"] == "test" else "validation"
+    nodes = f"{gain['nodes']:,} {PART_WORDS[gain['part']]} nodes"
     if low > 0:
-        text = f"The graph adds {_points(value)} points to {rest} ({interval})"
+        text = f"The graph adds {_points(value)} points to {rest} on {nodes} ({interval})"
     elif high < 0:
-        text = f"The graph costs: {_points(value)} points against {rest} ({interval})"
+        text = f"The graph costs: {_points(value)} points against {rest} on {nodes} ({interval})"
     else:
         text = (
-            f"Whether the graph adds something to {rest}, {gain['nodes']:,} {which} "
-            f"nodes cannot tell: {_points(value)} points ({interval})"
+            f"Whether the graph adds something to {rest}, {nodes} cannot tell: {_points(value)} "
+            f"points ({interval})"
         )
     if gain["mixed"] is not None:
         value, low, high = gain["mixed"]
@@ -189,7 +195,7 @@ def _remedies(
         )
     if unseen := _never_answered(trained):
         found.append(
-            f"{_name_classes(unseen)} never predicted, although there are training nodes of "
+            f"{_name_classes(unseen)} never predicted but for training nodes of "
             f"{'it' if len(unseen) == 1 else 'them'}: select by metric = 'macro_f1', or merge rare "
             "classes."
         )
@@ -208,8 +214,9 @@ def _lacks_time(row: Row) -> bool:
 
 
 def _never_answered(trained: TrainedModel) -> list[str]:
-    """Classes of training nodes that are the answer for no node at all."""
-    answered = np.unique(trained.logits().argmax(1).cpu().numpy())
+    """Classes of training nodes that are the answer for no other node."""
+    others = np.setdiff1d(np.arange(trained.graph.num_nodes), trained.split.train)
+    answered = np.unique(trained.logits().argmax(1).cpu().numpy()[others])
     known = np.unique(trained.graph.labels[trained.split.train])
     names = trained.graph.class_names
     missing = np.setdiff1d(known, answered).tolist()

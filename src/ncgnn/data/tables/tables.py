@@ -76,6 +76,10 @@ class TableReport:
     other_labels: Mapping[str, int] = field(default_factory=dict[str, int])
     notes: tuple[str, ...] = ()
 
+    def added_to(self, count: int) -> slice:
+        """The nodes that only edges name, in a graph of so many nodes; none if others came later."""
+        return slice(self.rows, count if self.rows + self.added == count else self.rows)
+
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         tree = asdict(self)
