@@ -100,8 +100,8 @@ def test_places_say_what_is_estimated_and_what_true() -> None:
     assert titles == [
         "Kind, estimated",
         "Kind, by the true labels",
-        "NC, estimated, k=1, in tenths of the nodes",
-        "NC of the true labels, k=1, in tenths of the nodes",
+        "NC, estimated, k=1, tenths of nodes with neighbors",
+        "NC of the true labels, k=1, tenths of nodes with neighbors",
         "NC of the true labels, k=2, at 0.4",
         "Groups of the model",
         "Degree",

@@ -137,8 +137,27 @@ def test_the_picture_shows_every_fifth_and_the_promise(result):
     shares = [one["lac_by_nc"]["coverage"] for one in fifths]
     drawn = right.containers[1].lines[0].get_ydata()
     np.testing.assert_allclose(drawn, shares)
-    curve = [one for one in result["calibration"]["after"]["reliability"] if one["nodes"] >= 10]
-    np.testing.assert_allclose(left.get_lines()[2].get_ydata(), [one["accuracy"] for one in curve])
+    full = [one for one in result["calibration"]["after"]["reliability"] if one["nodes"] >= 10]
+    assert left.get_lines()[2].get_ydata()[-1] == pytest.approx(full[-1]["accuracy"])
+
+
+def test_bins_of_few_nodes_are_drawn_together(result):
+    def drawn(*bins):
+        names = ("confidence", "accuracy", "nodes")
+        curve = [dict(zip(names, one, strict=True)) for one in bins]
+        after = result["calibration"]["after"] | {"reliability": curve}
+        left, _ = trust_figure(
+            result | {"calibration": result["calibration"] | {"after": after}}
+        ).axes
+        return left.get_lines()[2].get_xydata(), [one.get_text() for one in left.texts]
+
+    points, said = drawn((0.2, 0.5, 4), (0.3, 0.25, 8), (0.9, 0.9, 50), (0.95, 1.0, 3))
+    np.testing.assert_allclose(points[:, 1], [4 / 12, 48 / 53])
+    np.testing.assert_allclose(points[:, 0], [3.2 / 12, (45 + 2.85) / 53])
+    assert not said
+    points, said = drawn((0.2, 0.5, 4), (0.9, 0.9, 5))
+    assert not len(points)
+    assert said == ["fewer than 10 nodes"]
     assert picture(figure, "png") == picture(trust_figure(result), "png")
 
 

@@ -46,6 +46,7 @@ ABOUT_INTERVALS = (
     "In brackets: 95 % intervals over nodes; they say nothing of other seeds or splits."
 )
 _OWN_GROUPS = "Groups of the model"
+_TENTHS = "k=1, tenths of nodes with neighbors"
 _DPI = 150
 
 
@@ -268,8 +269,16 @@ def places(result: Record, measure: str) -> Places:
     for title, key, names in (
         ("Kind, estimated", "estimated_kind", None),
         ("Kind, by the true labels", "kind", None),
-        ("NC, estimated, k=1, in tenths of the nodes", "estimated_nc_decile", range_name),
-        ("NC of the true labels, k=1, in tenths of the nodes", "true_nc_decile", range_name),
+        (
+            "NC, estimated, k=1, tenths of nodes with neighbors",
+            "estimated_nc_decile",
+            range_name,
+        ),
+        (
+            "NC of the true labels, k=1, tenths of nodes with neighbors",
+            "true_nc_decile",
+            range_name,
+        ),
         (f"NC of the true labels, {within}, at {limits}{reachable(result)}", "true_group", true),
         (_OWN_GROUPS, "group", own),
         ("Degree", "degree", range_name),
@@ -386,7 +395,7 @@ def places_figure(result: Record) -> Figure | None:
         figure = Figure(figsize=(11, 3.3), dpi=_DPI, layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True)
         _points(left, tenths)
-        left.set_xlabel("estimated NC, in tenths of the nodes; equal values stay together")
+        left.set_xlabel("estimated NC, tenths of nodes with neighbors; equal ones together")
         _points(right, degrees)
         right.set_xlabel("degree")
         part = evaluated_part(result)

@@ -25,7 +25,7 @@ from ncgnn.report.tables import Table
 from ncgnn.training import COMPARED, FEWEST_NODES, about_few_validation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
@@ -126,8 +126,7 @@ def _sets_table(result: Record, all_classes: bool) -> Table:
     rows: list[tuple[str, ...]] = [("all", f"{overall['nodes']:,}", *_cells(overall, rules))]
     limits = [f"{name} {100 * overall[key]['limit_coverage']:.1f}" for key, name in rules.items()]
     notes = [
-        "By NC: a limit of its own for each group of validation nodes with similar NC, of "
-        f"{', '.join(f'{count:,}' for count in sets['groups']['nodes'])} nodes.",
+        *_about_limits(sets["groups"]),
         "An empty set gets the most probable class; without that, all nodes would have "
         f"{', '.join(limits)}.",
     ]
@@ -183,6 +182,19 @@ def _brackets(share: float, nodes: int) -> str:
     return f"({100 * (share - below):.1f}–{100 * (share + above):.1f})"
 
 
+def _about_limits(groups: Record) -> list[str]:
+    """Which validation nodes the limits by NC are from."""
+    if len(groups["nodes"]) < 2:
+        return []
+    sizes = ", ".join(f"{count:,}" for count in groups["nodes"])
+    alone = groups.get("alone", 0)
+    apart = f", and for {alone:,} that are alone" if alone and groups.get("apart") else ""
+    return [
+        "By NC: a limit of its own for each group of validation nodes with similar NC, of "
+        f"{sizes} nodes{apart}."
+    ]
+
+
 def trust_figure(result: Record) -> Figure:
     """The reliability curve before and after calibration, and coverage in every fifth of NC."""
     with rc_context(STYLE):
@@ -196,7 +208,7 @@ def trust_figure(result: Record) -> Figure:
 def _draw_reliability(axis: Axes, found: Record) -> None:
     axis.plot((0, 1), (0, 1), color=GRAY, linestyle="--", linewidth=1.2)
     for when, color, marker in (("before", ORANGE, "s"), ("after", BLUE, "o")):
-        points = [one for one in found[when]["reliability"] if one["nodes"] >= FEWEST_NODES]
+        points = _join_bins(found[when]["reliability"])
         error = _error(found[when])
         axis.plot(
             [one["confidence"] for one in points],
@@ -206,6 +218,8 @@ def _draw_reliability(axis: Axes, found: Record) -> None:
             markersize=4.5,
             label=f"{when}: error {error} %",
         )
+    if not found["after"]["reliability"] or not _join_bins(found["after"]["reliability"]):
+        axis.text(0.5, 0.25, f"fewer than {FEWEST_NODES} nodes", ha="center", fontsize=8)
     axis.set_xlabel("probability of the answer, before calibration and after")
     axis.set_ylabel("right answers")
     axis.set_xlim(0, 1.02)
@@ -214,8 +228,33 @@ def _draw_reliability(axis: Axes, found: Record) -> None:
     _legend_above(axis)
 
 
+def _join_bins(bins: Sequence[Record]) -> list[Record]:
+    """Bins of the reliability curve, those of few nodes joined with the next ones."""
+    found: list[list[Record]] = [[]]
+    for one in bins:
+        if _count(found[-1]) >= FEWEST_NODES:
+            found.append([])
+        found[-1].append(one)
+    if _count(found[-1]) < FEWEST_NODES and len(found) > 1:
+        last = found.pop()
+        found[-1] += last
+    return [
+        {
+            name: sum(one[name] * one["nodes"] for one in part) / _count(part)
+            for name in ("confidence", "accuracy")
+        }
+        for part in found
+        if _count(part) >= FEWEST_NODES
+    ]
+
+
+def _count(records: Sequence[Record]) -> int:
+    return sum(one["nodes"] for one in records)
+
+
 def _draw_coverage(axis: Axes, sets: Record) -> None:
-    parts = [one for one in sets["parts"] if one["by"] == "nc" and one["nodes"] >= FEWEST_NODES]
+    every = [one for one in sets["parts"] if one["by"] == "nc"]
+    parts = [one for one in every if one["nodes"] >= FEWEST_NODES]
     axis.axhline(sets["coverage"], color=GRAY, linestyle="--", linewidth=1.2)
     looks = (("lac", VERMILION, "s", "one limit"), ("lac_by_nc", BLUE, "o", "a limit by NC"))
     for shift, (rule, color, marker, label) in zip((-0.1, 0.1), looks, strict=True):
@@ -232,6 +271,9 @@ def _draw_coverage(axis: Axes, sets: Record) -> None:
     axis.set_xticks(range(len(parts)), names, fontsize=8)
     axis.set_xlim(-0.6, len(parts) - 0.4)
     axis.set_xlabel("estimated NC; mean size of sets, one limit → by NC")
+    if few := len(every) - len(parts):
+        said = f"{few} of {len(every)} parts have fewer than {FEWEST_NODES} nodes"
+        axis.text(0.5, 0.03, said, transform=axis.transAxes, ha="center", fontsize=8)
     axis.set_ylabel("sets that hold the class")
     show_percent(axis.yaxis)
     _legend_above(axis)

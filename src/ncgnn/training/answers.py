@@ -72,12 +72,13 @@ class Facts:
 class Answers(NodeTable):
     """One row per node, in the columns that follow.
 
-    ``id``; ``part`` (train, val, test, new, or added where edges alone name it); ``label`` and ``predicted``, by the names of classes
-    where they have some; ``probability``; ``runner_up`` and ``runner_up_probability``; ``nc`` and
-    ``kind`` of the node's neighborhood, counted among the labels of training nodes and the
-    predictions of all others; ``group``, only of separated models; ``seen``, whether the label was
-    trained on; where a coverage is asked for, ``set``, the classes of the prediction set, the most
-    probable one first, and ``set_size``. What is unknown is null.
+    ``id``; ``part`` (train, val, test, new, or added where edges alone name it); ``label`` and
+    ``predicted``, by the names of classes where they have some; ``probability``; ``runner_up``
+    and ``runner_up_probability``; ``nc`` and ``kind`` of the node's neighborhood, counted among
+    the labels of training nodes and the predictions of all others; ``group``, only of separated
+    models; ``seen``, whether the label was trained on; where a coverage is asked for, ``set``,
+    the classes of the prediction set, the most probable one first, and ``set_size``. What is
+    unknown is null.
     """
 
     @classmethod

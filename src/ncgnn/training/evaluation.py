@@ -286,12 +286,17 @@ def scores_by_place(
 ) -> dict[str, Any]:
     """Scores of the evaluated nodes by what is around them."""
     _, nodes = evaluated_part(split)
-    kind, degree = _kind_places(node_kinds(graph)), degree_classes(graph)
+    own = node_kinds(graph)
+    kind, degree = _kind_places(own), degree_classes(graph)
     homophily = deciles(node_homophily(graph, neighborhood="closed"))
     kinds = {place: {"kind": name} for place, name in enumerate(KINDS)}
     estimated, actual = (
-        ranked_tenths(values[nodes])  # both of one hop, whatever groups follow
-        for values in (outcome.confusion, neighborhood_confusion(graph))
+        # Both of one hop, whatever groups follow; that of nodes which are alone says nothing.
+        ranked_tenths(np.where(kinds == "alone", np.nan, values)[nodes])
+        for values, kinds in (
+            (outcome.confusion, outcome.kinds),
+            (neighborhood_confusion(graph), own),
+        )
     )
     ranges = enumerate(map(degree_range, range(int(degree.max(initial=0)) + 1)))
     degrees = {place: {"from": low, "to": high} for place, (low, high) in ranges}

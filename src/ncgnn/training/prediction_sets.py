@@ -372,7 +372,8 @@ def sets_report(
         "groups": {
             "edges": list(rule.edges),
             "nodes": list(rule.nodes),
-            "alone": int((trained.outcome.kinds[trained.split.val] == "alone").sum()),
+            "alone": (alone := int((trained.outcome.kinds[trained.split.val] == "alone").sum())),
+            "apart": alone > 0 and sum(rule.nodes) == len(trained.split.val) - alone,
             "remark": rule.about_groups(),
         },
         "parts": [

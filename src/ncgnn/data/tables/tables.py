@@ -77,7 +77,7 @@ class TableReport:
     notes: tuple[str, ...] = ()
 
     def added_to(self, count: int) -> slice:
-        """The nodes that only edges name, in a graph of so many nodes; none if others came later."""
+        """The nodes that only edges name, of a graph with so many; none if others came later."""
         return slice(self.rows, count if self.rows + self.added == count else self.rows)
 
     def to_json(self) -> dict[str, Any]:
