@@ -171,5 +171,8 @@ def test_misspelt_names_get_a_suggestion(run, shop: Path) -> None:
     assert run(*IMPORT, "--out", "shop").exit_code == 0
     assert "unknown dataset 'shpo'; did you mean shop?" in run("analyze", "shpo").stderr
     assert "there is no run runs/latest" in run("predict", "latest").stderr.replace("\\", "/")
+    assert "shop is a dataset and no run" in run("evaluate", "shop").stderr
+    (shop / "empty").mkdir()
+    assert "empty is a folder without a dataset" in run("analyze", "empty").stderr
     with pytest.raises(ncgnn.InputError, match="no node T7; did you mean t7"):
         ncgnn.load("shop").find(["T7"])

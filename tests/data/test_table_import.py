@@ -129,6 +129,9 @@ def test_unknown_ends_are_an_error_or_dropped_or_added():
     dropped = read_tables(nodes, edges, unknown="drop")
     assert (dropped.num_nodes, dropped.num_edges) == (3, 1)
     assert "2 edges are left out" in " ".join(dropped.source.report.sentences())
+    told = edges | {"how": ["x", "y", "y"]}
+    counted = read_tables(nodes, told, kind="how", unknown="drop").source.report.links
+    assert counted.kinds == {"x": 1}
     added = read_tables(nodes, edges, unknown="add")
     assert sorted(added.ids.tolist()) == ["n0", "n1", "n2", "n9", "zz"]
     assert added.num_edges == 3

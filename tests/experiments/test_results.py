@@ -15,6 +15,7 @@ from ncgnn.errors import InputError
 from ncgnn.experiments import (
     Record,
     as_records,
+    format_value,
     paired_test,
     read_runs,
     read_stored,
@@ -370,3 +371,8 @@ def test_files_of_one_name_are_told_apart():
         "/x/b/h.npz": "h.npz",
         "digits": "digits",
     }
+
+
+def test_mixtures_are_named_by_their_experts():
+    experts = [{"name": "gcn", "hidden": 128}, {"name": "mlp", "hidden": 64}]
+    assert format_value(experts) == "gcn+mlp"

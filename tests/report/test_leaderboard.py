@@ -37,6 +37,11 @@ def test_rows_are_sorted_by_validation_and_those_left_out_stand_together():
     assert "70 of 90 seconds" in table.notes[0]
 
 
+def test_one_of_several_seeds_says_which():
+    assert leaderboard(facts()).title == "Leaderboard"
+    assert leaderboard(facts() | {"seed": 3}).title == "Leaderboard of seed 3"
+
+
 def test_searches_by_an_earlier_rule_are_not_told_of_by_the_new_one():
     assert "likelier by more than the standard error" in leaderboard(facts()).notes[0]
     old = {key: value for key, value in facts().items() if key != "rule"}

@@ -439,6 +439,8 @@ def test_in_words(explained):
     assert first.startswith(f"n5: predicted {explained.answer['predicted']} (0.")
     assert sum(sentence.startswith("Without its ") for sentence in rest) == 2
     assert "It has no neighbors." not in rest
+    kind, confusion = explained.answer["kind"], explained.answer["nc"]
+    assert rest[0] == f"The classes around it: {kind}, NC {confusion:.2f}."
     text = repr(explained)
     assert text.startswith("Explanation\n  n5: predicted")
     assert "all neighbors" in text

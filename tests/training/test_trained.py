@@ -83,6 +83,8 @@ def test_a_folder_of_runs_is_no_run(trained, tmp_path):
     trained.save(tmp_path / "two")
     with pytest.raises(InputError, match="holds runs; name one: one, two"):
         load_run(tmp_path)
+    with pytest.raises(InputError, match=r"config\.toml is a file of a run; name .*one\."):
+        load_run(tmp_path / "one" / "config.toml")
 
 
 def test_what_cannot_be_learned_from_is_refused(graph):

@@ -77,7 +77,8 @@ def test_a_choice_without_the_graph_is_told_beside_the_best_that_sees_it(models)
     value, low, high = said["gain"]["accuracy"]
     assert value > 0.1  # that of the graph, though it was not chosen
     assert said["sentence"].startswith("The graph adds nothing that validation shows: mlp, which")
-    assert f"gcn, which sees the graph, has +{100 * value:.1f} points" in said["sentence"]
+    test = f"+{100 * value:.1f} points on {len(gcn.split.test)} test nodes"
+    assert f"gcn, which sees the graph, differs from it by {test}" in said["sentence"]
     assert f"+{100 * low:.1f} to +{100 * high:.1f}" in said["sentence"]
 
 

@@ -156,13 +156,19 @@ def search_facts(folder: Path) -> dict[str, Any] | None:
     return run.read_json(tried) if (run / tried).is_file() else None
 
 
-def show_search(result: RunResult) -> None:
-    """Print the leaderboard of a search, what the graph adds, and what would help."""
+def show_search(result: RunResult, *, one_of_many: bool = False) -> None:
+    """Print the leaderboard of a search, what the graph adds, and what would help.
+
+    Args:
+        result: The chosen run.
+        one_of_many: Whether searches with other seeds are shown as well.
+    """
     facts = search_facts(result.folder)
     if facts is None:
         return
-    print_tables(ncgnn.report.leaderboard(facts))
-    say(facts["sentence"])
+    seed = {"seed": result.config.training.seed} if one_of_many else {}
+    print_tables(ncgnn.report.leaderboard(facts | seed))
+    say(f"Seed {seed['seed']}: {facts['sentence']}" if seed else facts["sentence"])
     for remedy in facts["remedies"]:
         say(f"note: {remedy}")
 

@@ -136,7 +136,11 @@ def _nothing_found(said: dict[str, Any]) -> list[str]:
 def _about(said: dict[str, Any]) -> str:
     """How many labels are estimated to be wrong, and whom that was believed from."""
     weights = ", ".join(f"{name} {value:.2f}" for name, value in said["weights"].items())
+    count = round(said["estimated"])
+    some = "About one label" if count == 1 else f"About {count:,} labels" if count else "No label"
+    verb = "are" if count > 1 else "is"
+    share = f" ({said['estimated'] / said['judged']:.1%})" if count else ""
     return (
-        f"About {said['estimated']:,.0f} labels ({said['estimated'] / said['judged']:.1%}) are "
-        f"estimated to be wrong. 'wrong' is a probability. Weights of opinions: {weights}."
+        f"{some}{share} {verb} estimated to be wrong. 'wrong' is a probability. "
+        f"Weights of opinions: {weights}."
     )

@@ -158,7 +158,7 @@ def train(
     else:
         for one, result in zip(configs, results, strict=True):
             if isinstance(one, ncgnn.training.AutoConfig):
-                show_search(result)
+                show_search(result, one_of_many=len(results) > 1)
         per_model = [results[first : first + step] for first in range(0, len(results), step)]
         print_tables(
             ncgnn.report.summary_table(results)

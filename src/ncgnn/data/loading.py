@@ -152,6 +152,10 @@ def _find_entry(name: str) -> DatasetEntry:
     try:
         return find_dataset(name)
     except UnknownNameError:
+        if Path(name).is_dir():
+            raise InputError(
+                f"{name} is a folder without a dataset; 'ncgnn import' makes one."
+            ) from None
         if Path(f"{name}.npz").is_file():
             raise InputError(f"there is no dataset {name}; did you mean {name}.npz?") from None
         if here := sorted(one.name for one in Path().iterdir() if is_folder(one)):

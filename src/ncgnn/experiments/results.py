@@ -12,7 +12,7 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ncgnn._io import as_path, locked, write_text
 from ncgnn.data import load
@@ -355,6 +355,8 @@ def format_value(value: object) -> str:
     """The value of an option, as a label shows it; of a hash the first digits."""
     if value is None:
         return "–"
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        return "+".join(str(one.get("name")) for one in cast("list[dict[str, Any]]", value))
     text = json.dumps(value).replace('"', "").replace(" ", "")
     return re.sub(r"\b([0-9a-f]{8})[0-9a-f]{56}\b", r"\1", text)
 
@@ -429,6 +431,7 @@ def _options(record: Record, siblings: Sequence[Sequence[Record]]) -> str:
     where runs on the same content differ in it.
     """
     own, content = _told(record), _content(record)
+    is_mixture = own["model.name"] == "mixture" and own.get("model.trained") == "apart"
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     configs = [_told(group[0]) for group in siblings]
     for name in dict.fromkeys(name for config in configs for name in config):
@@ -439,9 +442,14 @@ def _options(record: Record, siblings: Sequence[Sequence[Record]]) -> str:
         f"{name.partition('.')[2]}={format_value(own.get(name))}"
         for name, found in sorted(counts.items())
         if name not in ("training.seed", "data.fingerprint")
+        and not (is_mixture and name not in _OF_MIXTURES)
         and json.dumps(own.get(name)) != _commonest(found)
     ]
     return " ".join(shown)
+
+
+#: What tells models from each other that were trained apart and combined.
+_OF_MIXTURES = ("model.experts", "model.shares", "model.gate", "data.fractions", "data.split_seed")
 
 
 def _commonest(counts: Counter[str]) -> str | None:

@@ -45,7 +45,8 @@ def leaderboard(facts: Mapping[str, Any]) -> Table:
         f"{facts['seconds']:.0f} of {facts['budget']:.0f} seconds were used."
     )
     notes = (note, *_about_features(facts))
-    return Table("Leaderboard", head, tuple(rows), notes, text=(5,), compact=True, widths={0: 60})
+    title = "Leaderboard" if facts.get("seed") is None else f"Leaderboard of seed {facts['seed']}"
+    return Table(title, head, tuple(rows), notes, text=(5,), compact=True, widths={0: 60})
 
 
 def _about_features(facts: Mapping[str, Any]) -> list[str]:

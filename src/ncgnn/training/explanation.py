@@ -176,6 +176,8 @@ class Explanation:
         said[0] += "."
         if not self.num_neighbors:
             said.append("It has no neighbors.")
+        elif answer["kind"] is not None and answer["nc"] is not None:
+            said.append(f"The classes around it: {answer['kind']}, NC {answer['nc']:.2f}.")
         for one in self.of("neighbors", "features"):
             what = "neighbors" if one.part == "neighbors" else "own features"
             still = "still " if one.predicted == answer["predicted"] else ""

@@ -52,7 +52,7 @@ from ncgnn._io import (
     write_text,
 )
 from ncgnn._numba import thread_count
-from ncgnn.data import MANIFEST
+from ncgnn.data import MANIFEST, is_folder
 from ncgnn.errors import InputError
 from ncgnn.nn import Grouping, describe_error
 from ncgnn.training.config import FORMAT, RunConfig, read_config_file, resolve_config, to_toml
@@ -283,9 +283,13 @@ class RunFolder:
     def check(self) -> None:
         """Complain unless the run is complete and every file is as it was written."""
         if not self.path.is_dir():
+            if self.path.is_file() and (self.path.parent / CONFIG).is_file():
+                raise InputError(f"{self.path} is a file of a run; name {self.path.parent}.")
             close = get_close_matches(self.path.name, _names_beside(self.path), n=1)
             hint = f"did you mean {close[0]}?" if close else "'ncgnn train' makes one."
             raise InputError(f"there is no run {self.path}; {hint}")
+        if is_folder(self.path):
+            raise InputError(f"{self.path} is a dataset and no run; 'ncgnn train' makes one of it.")
         inside = [path.name for path in run_folders(self.path) if (path / DONE).is_file()]
         if inside and not (self / CONFIG).is_file():
             more = ", …" if len(inside) > 5 else ""
@@ -358,7 +362,8 @@ def _lines(records: Sequence[dict[str, Any]]) -> bytes:
 def _names_beside(path: Path) -> list[str]:
     """The names of what may be runs in the folder in which one was looked for."""
     with suppress(OSError):
-        return [one.name for one in path.parent.iterdir() if not one.name.startswith(".")]
+        beside = [one for one in path.parent.iterdir() if not one.name.startswith(".")]
+        return [one.name for one in beside if one.is_dir() and one != path]
     return []
 
 

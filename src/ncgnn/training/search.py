@@ -382,7 +382,9 @@ class Search:
         words = {"full": "gate", "without-nc": "gate without NC", "nc": "gate of NC alone"}
         row = Row(f"{words[kind]} over {_list(experts)}", "mixture", "")
         folds = self._count_folds(experts)
-        if folds is None:
+        if self._in_folds < 2:
+            row.why = "there are too few training nodes: no class has two"
+        elif folds is None:
             need = 2 * sum(_fold_seconds(one.row) for one in experts)
             row.why = f"would take about {about(need)}, {about(self._left)} are left"
         else:
@@ -415,8 +417,15 @@ class Search:
         if begun:  # by a search that was interrupted there, or for another gate
             return max(begun)
         need = sum(_fold_seconds(one.row) for one in experts)
-        fitting = (n for n in (self.wanted.options.folds, 2) if n * need <= self._left)
+        counts = [n for n in (self.wanted.options.folds, 2) if n <= self._in_folds]
+        fitting = (n for n in counts if n * need <= self._left)
         return next(fitting, None)
+
+    @property
+    def _in_folds(self) -> int:
+        """How many training nodes folds can be made of: the only one of a class is in none."""
+        labels = self.graph.labels[self.split.train]
+        return int((np.bincount(labels)[labels] > 1).sum())
 
     @property
     def _left(self) -> float:

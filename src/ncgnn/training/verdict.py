@@ -120,8 +120,8 @@ def _say_none(gain: dict[str, Any], chosen: Row, beside: Row | None) -> str:
     title = "the best model of the graph" if beside is None else beside.title
     return (
         f"The graph adds nothing that validation shows: {chosen.title}, which sees {sees}, was "
-        f"chosen there; {title}, which sees the graph, has {_points(value)} points to it "
-        f"{which} (95 %: {_points(low)} to {_points(high)})."
+        f"chosen there; {title}, which sees the graph, differs from it by {_points(value)} "
+        f"points {which} (95 %: {_points(low)} to {_points(high)})."
     )
 
 

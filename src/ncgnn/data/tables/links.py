@@ -240,6 +240,7 @@ def _weigh(
     names = ["" if kind is None else kind for kind in kinds]
     report.kinds = dict(Counter(names).most_common())
     if columns.kinds is None:
+        report.kinds = _count_kinds(names, kept)
         return weights
     unknown = [kind for kind in columns.kinds if kind not in report.kinds]
     if unknown:
@@ -249,5 +250,12 @@ def _weigh(
         )
     factors = np.array([columns.kinds.get(name, 0.0) for name in names])
     report.other_kinds = int((kept & (factors == 0)).sum())
+    report.kinds = _count_kinds(names, kept)
     kept &= factors > 0
     return weights * factors
+
+
+def _count_kinds(names: list[str], kept: NDArray[np.bool_]) -> dict[str, int]:
+    """How many of the edges that are not left out are of each kind, the commonest first."""
+    counted = Counter(name for name, stays in zip(names, kept.tolist(), strict=True) if stays)
+    return dict(counted.most_common())
