@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 _GIB = 2**30
 # Limits of a container, and what it uses: version 2 of control groups, then version 1.
@@ -28,19 +29,39 @@ def keep_freed_memory() -> bool:
     Returns:
         Whether the C library took it.
     """
-    if not sys.platform.startswith("linux"):
-        return False
-    import ctypes
-
-    try:
-        mallopt = ctypes.CDLL("libc.so.6").mallopt
-    except (OSError, AttributeError):
+    if (library := _libc()) is None:
         return False
     from ncgnn._pool import start_pool
 
     start_pool()
     settings = ((_MMAP_THRESHOLD, _LARGE), (_TRIM_THRESHOLD, 2**31 - 1), (_TOP_PAD, 64 << 20))
-    return all(bool(mallopt(name, value)) for name, value in settings)
+    return all(bool(library.mallopt(name, value)) for name, value in settings)
+
+
+def return_freed_memory() -> None:
+    """Give what was freed, and is kept for later, back to the system.
+
+    Before a large allocation of another kind than what came before; the next tensors pay for their
+    pages again.
+    """
+    from ncgnn._pool import release_pool
+
+    release_pool()
+    if (library := _libc()) is not None:
+        library.malloc_trim(0)
+
+
+def _libc() -> Any:
+    """The C library with what glibc adds to it; None elsewhere."""
+    if not sys.platform.startswith("linux"):
+        return None
+    import ctypes
+
+    try:
+        library = ctypes.CDLL("libc.so.6")
+        return library if library.mallopt and library.malloc_trim else None
+    except (OSError, AttributeError):
+        return None
 
 
 def available_gib(groups: Path = Path("/sys/fs/cgroup")) -> float:

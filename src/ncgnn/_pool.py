@@ -135,6 +135,12 @@ def start_pool() -> Pool | None:
     return _pool
 
 
+def release_pool() -> None:
+    """Give what waits in the pool of this process, if it has one, back to the system."""
+    if _pool is not None:
+        _pool.release()
+
+
 def _renew() -> None:
     global _pool
     _pool = Pool()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import numpy as np
 import torch
 
-from ncgnn._memory import available_gib
+from ncgnn._memory import available_gib, return_freed_memory
 from ncgnn.errors import InputError
 from ncgnn.nn.blocks import Block, BlockEdges, Degrees, block_hops
 from ncgnn.nn.inputs import GraphInputs, select_rows
@@ -39,6 +39,9 @@ Drawing: TypeAlias = Literal["uniform", "labor"]
 # In inference a block of rows has about so many edges: its rows stay in the cache, and there are
 # few enough blocks.
 _EDGES_AT_ONCE = 1 << 15
+# Before rows between layers take so much, what training steps have freed is given back: together
+# they would be the peak of a run.
+_MANY_BYTES = 128 << 20
 #: Rows between layers that take a larger share of the available memory are kept in a file.
 LARGEST_SHARE = 0.5
 
@@ -360,6 +363,8 @@ def _buffers() -> Generator[Any]:
             nonlocal made
             made += 1
             size = shape[0] * shape[1] * like.element_size()
+            if size >= _MANY_BYTES:
+                return_freed_memory()
             if like.device.type != "cpu" or size < LARGEST_SHARE * available_gib() * 2**30:
                 return like.new_empty(shape)
             kind = np.dtype(str(like.dtype).removeprefix("torch."))
