@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -795,3 +796,11 @@ def test_an_average_of_features_alone_is_told_beside_the_graph(graph, place, tmp
     assert told.startswith(("gcn", "ncgcn", "propagation", "average of"))
     assert "logistic" not in told
     assert "mlp" not in told
+
+
+def test_experts_of_a_mixture_have_said_what_is_wrong(graph):
+    bare, expert = replace(graph, features=None), ncgnn.fit(graph, "gcn", hidden=4, epochs=2)
+    mixture = make_mixture([expert] * 2, [0.5, 0.5], "none")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NcgnnWarning)
+        mixture.model.check_graph(bare)

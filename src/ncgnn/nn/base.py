@@ -381,7 +381,7 @@ class Model(nn.Module):
         if graph.features is None and self.uses_features:
             warnings.warn(
                 "the nodes have no features: most models see them all alike but for their edges; "
-                "'propagation' and 'boosting' go by the labels around, and 'auto' compares.",
+                "'propagation' and 'boosting' go by the labels around.",
                 NcgnnWarning,
                 stacklevel=2,
             )

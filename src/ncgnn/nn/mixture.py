@@ -12,13 +12,14 @@ formed; nodes that many walks of k steps reach count more than others.
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 import torch
 from pydantic import Field, field_validator
 from torch import nn
 
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnWarning
 from ncgnn.nn.base import Model, ModelOptions, Width, parse_options
 from ncgnn.nn.inputs import as_nodes
 from ncgnn.nn.minibatch import BlockMaker, infer, is_layered
@@ -279,9 +280,12 @@ class Mixture(Model):
         return cast("Model", self.experts[self.grouped]).channel_alpha
 
     def check_graph(self, graph: Graph) -> None:
-        """Refuse what one of the experts refuses."""
-        for expert in cast("Sequence[Model]", self.experts):
-            expert.check_graph(graph)
+        """Refuse what one of the experts refuses; of those trained apart nothing is said twice."""
+        with warnings.catch_warnings():
+            if self.trained_how == "apart":
+                warnings.simplefilter("ignore", NcgnnWarning)
+            for expert in cast("Sequence[Model]", self.experts):
+                expert.check_graph(graph)
 
     def begin_phase(
         self, number: int, inputs: GraphInputs, train: torch.Tensor, labels: torch.Tensor

@@ -291,6 +291,10 @@ def _about_small_groups(run: RunFacts) -> str:
     return text[:1].upper() + text[1:]
 
 
+#: Options of training that hold for models that were trained apart and combined.
+_OF_COMBINED = ("seed", "metric", "device", "class_shares")
+
+
 def _config_table(config: Record) -> Table:
     def text(value: Any) -> str:
         if isinstance(value, list):
@@ -300,10 +304,13 @@ def _config_table(config: Record) -> Table:
             return ", ".join(f"{name} {text(one)}" for name, one in value.items())
         return str(value).lower() if isinstance(value, bool) else str(value)
 
+    # How experts that were combined have been trained is in the runs that they come from.
+    combined = config["model"].get("trained") == "apart"
     rows = [
         (section, name, text(value))
         for section, options in config.items()
         for name, value in options.items()
+        if not (combined and section == "training" and name not in _OF_COMBINED)
     ]
     return Table("", ("section", "option", "value"), tuple(rows), left=3)
 
