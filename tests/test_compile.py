@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from itertools import pairwise
 
@@ -186,3 +189,32 @@ def test_compiled_functions_compute_the_same():
     assert function(values) == _sum_of_squares(values) == 285
     assert function.targetoptions["nogil"]
     assert not function.targetoptions.get("fastmath")
+
+
+CACHED = """
+import os
+os.umask({umask})
+from ncgnn._numba import compiled
+
+@compiled
+def double(number):
+    return 2 * number
+
+print(double(21))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of another kind")
+@pytest.mark.parametrize(("umask", "is_kept"), [(0o000, False), (0o022, True)])
+def test_compiled_code_is_kept_where_not_everybody_may_write(tmp_path, umask, is_kept):
+    script = tmp_path / "script.py"
+    script.write_text(CACHED.format(umask=umask))
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, str(script)],
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+            capture_output=True, text=True, timeout=120, check=True,
+        )  # fmt: skip
+        assert done.stdout == "42\n"
+        assert done.stderr.count("anybody may write to") == (not is_kept)
+        assert any(tmp_path.glob("cache/*/*.nbi")) == is_kept

@@ -6,14 +6,20 @@ Floating-point results must not depend on the compiler's choices, so ``fastmath`
 from __future__ import annotations
 
 import os
+import stat
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, cast
 
 import numba
 import numpy as np
+
+from ncgnn.errors import NcgnnWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,12 +31,33 @@ Arrays = TypeVarTuple("Arrays")
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function for one thread; other compiled functions may call it."""
+    """Compile a function for one thread; other compiled functions may call it.
+
+    What is compiled is kept on disk, in ``__pycache__`` beside the source, in the user's cache
+    where that cannot be written to, or in ``NUMBA_CACHE_DIR``. Reading it back runs code, so that a
+    folder that anybody may write to is not used.
+    """
     untyped = cast("Any", numba)
     try:
-        return untyped.njit(cache=True, nogil=True)(function)
+        found = untyped.njit(cache=True, nogil=True)(function)
     except RuntimeError:  # there is no place on disk to write the cache to
         return untyped.njit(nogil=True)(function)
+    return found if _is_ours(str(found.stats.cache_path)) else untyped.njit(nogil=True)(function)
+
+
+@cache
+def _is_ours(folder: str) -> bool:
+    """Whether not everybody may write to a folder; says so once where they may."""
+    with suppress(OSError):
+        if os.name == "posix" and Path(folder).stat().st_mode & stat.S_IWOTH:
+            warnings.warn(
+                f"anybody may write to {folder}, so that compiled code is neither read from there "
+                "nor kept; take that permission away, or name another folder in NUMBA_CACHE_DIR.",
+                NcgnnWarning,
+                stacklevel=2,
+            )
+            return False
+    return True
 
 
 def thread_count() -> int:
