@@ -192,9 +192,7 @@ def _describe(graph: Graph, tables: Tables) -> list[Table]:
     facts: list[tuple[str, str]] = []
     if schema.edges is not None:
         edges, links = schema.edges, report.links
-        facts.append(
-            ("edges", f"{links.kept:,}, from column {edges.source} to column {edges.target}")
-        )
+        facts.append(("edges", f"{links.kept:,}, columns '{edges.source}' → '{edges.target}'"))
         facts.append(("direction", edges.direction))
     if report.classes:
         largest = sorted(report.classes.items(), key=lambda pair: -pair[1])
