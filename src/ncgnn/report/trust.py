@@ -270,10 +270,10 @@ def _draw_coverage(axis: Axes, sets: Record) -> None:
     ]
     axis.set_xticks(range(len(parts)), names, fontsize=8)
     axis.set_xlim(-0.6, len(parts) - 0.4)
-    axis.set_xlabel("estimated NC; mean size of sets, one limit → by NC")
+    about = "estimated NC; mean size of sets, one limit → by NC"
     if few := len(every) - len(parts):
-        said = f"not shown: {few} parts of fewer than {FEWEST_NODES} nodes"
-        axis.text(1, 1.02, said, transform=axis.transAxes, ha="right", va="bottom", fontsize=8)
+        about += f"\nnot shown: {few} parts of fewer than {FEWEST_NODES} nodes"
+    axis.set_xlabel(about)
     axis.set_ylabel("sets that hold the class")
     show_percent(axis.yaxis)
     _legend_above(axis)
