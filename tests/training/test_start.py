@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -113,6 +115,12 @@ def test_ids_of_another_type_match_nobody_and_are_refused():
     model = ncgnn.fit(numbers, "tuned-sage", **OPTIONS)
     with pytest.raises(InputError, match="one has texts as ids and the other numbers"):
         ncgnn.fit(texts, "tuned-sage", **OPTIONS, start_from=model)
+
+
+def test_features_and_none_do_not_fit(nights, first):
+    bare = replace(nights[1], features=None, feature_names=None)
+    with pytest.raises(InputError, match="was given has features and the graph has none"):
+        ncgnn.fit(bare, "tuned-sage", **OPTIONS, start_from=first)
 
 
 def test_what_does_not_fit_is_refused(nights, first):

@@ -91,6 +91,12 @@ class Start:
         """
         _check_model(earlier, config, run)
         graph, known = inputs.graph, earlier.graph
+        if (graph.features is None) != (known.features is None):
+            has, lacks = (run, "the graph") if graph.features is None else ("the graph", run)
+            raise InputError(
+                f"start_from: {has} has features and {lacks} has none, so that no weight fits; "
+                "leave start_from out."
+            )
         features = _match(known.feature_names, graph.feature_names,
                           earlier.inputs.num_features, inputs.num_features,
                           "features", run)  # fmt: skip
