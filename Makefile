@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: install demo test test-slow lint format benchmarks clean
+.PHONY: install demo test test-slow lint format benchmarks chaos fuzz clean
 
 install: $(READY)
 
@@ -39,6 +39,14 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/features.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/sweeps.py
+
+chaos: $(READY)
+	$(BIN)/python -W ignore campaigns/faults.py
+	$(BIN)/python -W ignore campaigns/kills.py
+
+fuzz: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt atheris
+	$(BIN)/python -W ignore campaigns/fuzz.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -42,7 +42,7 @@ def as_path(name: Path | str) -> Path:
     try:
         path = Path(name).expanduser()
     except TypeError:
-        raise InputError(f"a path must be text or a pathlib.Path; got {name!r}.") from None
+        raise InputError(f"a path must be text or a pathlib.Path; got {name!r:.80}.") from None
     except RuntimeError:
         raise InputError(f"{name}: there is no such user here; name another folder.") from None
     if "\0" in str(path):
