@@ -1,0 +1,42 @@
+"""Runs of every format that was ever written are still read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ncgnn.experiments import read_runs
+from ncgnn.report import write_run_report
+from ncgnn.training import RunFolder, finished_run, load_run
+from ncgnn.training.config import FORMAT
+
+KEPT = sorted((Path(__file__).parent / "assets").glob("run-format-*"))
+
+
+def test_there_is_a_run_of_every_format():
+    assert [path.name for path in KEPT] == [f"run-format-{n}" for n in range(1, FORMAT + 1)]
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=lambda path: path.name)
+def test_a_kept_run_answers_as_when_it_was_written(kept, tmp_path):
+    run = finished_run(RunFolder(kept))
+    trained = load_run(kept)
+    scores = trained.evaluate()["scores"]
+    assert scores["test"]["accuracy"] == run.result["scores"]["test"]["accuracy"]
+    assert scores["val"]["loss"] == pytest.approx(run.result["scores"]["val"]["loss"], abs=1e-5)
+    assert [record["epoch"] for record in trained.history] == [0, 1, 2]
+    assert len(trained.predict(coverage=0.9)) == trained.graph.num_nodes
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=lambda path: path.name)
+def test_a_kept_run_is_reported_and_stands_in_tables(kept, tmp_path):
+    folder = Path(shutil.copytree(kept, tmp_path / "runs" / kept.name))
+    page, *_ = write_run_report(RunFolder(folder))
+    assert "ncgcn" in page.read_text(encoding="utf-8")
+    records, problems = read_runs(tmp_path / "runs")
+    assert not problems
+    (record,) = records
+    assert record.result["scores"] == json.loads((kept / "result.json").read_text())["scores"]
