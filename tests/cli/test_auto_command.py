@@ -58,6 +58,7 @@ def test_the_same_command_finds_it_finished_and_speaks_json(trained, place):
     runs, _ = trained
     again = run("train", place, *FEW, *RATE, "--time", "1h", "--runs", runs, "--json")
     (facts,) = json.loads(again.stdout)["runs"]
+    assert again.stderr.index("nothing was trained") < again.stderr.index("Found finished")
     assert "Found finished" in again.stderr
     assert {row["model"] for row in facts["auto"]["candidates"]} == {"logistic", "mlp", "gcn"}
     assert [path.name for path in runs.iterdir() if path.name not in (".auto", "latest")] == [

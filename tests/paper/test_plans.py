@@ -98,8 +98,12 @@ def test_tables_show_planned_runs_alone_and_say_what_is_short(store):
     assert "| hog, paper | 41.87 ± 5.94 \\* |" in text
     assert "hog on chameleon-filtered 31.00 (paper 41.87)" in text
     assert "| hog | preset |" in text
-    assert "sngnn" not in text
+    assert "| sngnn |" not in text
     assert "99.00" not in text
+    (missing,) = [note for note in PAPER.tables(kept)[0].notes if note.startswith("Not trained")]
+    assert missing.endswith("cagnn on chameleon-filtered.")
+    assert " hog," not in missing
+    assert "sngnn, cagnn" in missing
     kept = store.add(
         "competitors", [record(c, test=0.42) for c in PAPER.corrected("hog", GRAPH, kept)]
     )

@@ -166,6 +166,8 @@ def show_search(result: RunResult, *, one_of_many: bool = False) -> None:
     facts = search_facts(result.folder)
     if facts is None:
         return
+    if not result.fresh:
+        note("This search was finished before: nothing was trained.")
     seed = {"seed": result.config.training.seed} if one_of_many else {}
     print_tables(ncgnn.report.leaderboard(facts | seed))
     say(f"Seed {seed['seed']}: {facts['sentence']}" if seed else facts["sentence"])

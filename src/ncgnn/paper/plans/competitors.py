@@ -257,8 +257,18 @@ class Competitors(Plan):
             f"\\* more than {SHORT:g} points below the paper; `shares`: those runs once more with "
             "`class_shares=val`; ‡ runs of one cell by several versions of this package.",
             f"More than {SHORT:g} points below, → with `class_shares=val`: {'; '.join(below)}.",
+            *self._about_missing(graphs, runs),
             OTHER_GRAPHS,
         )
+
+    def _about_missing(self, graphs: Sequence[str], runs: Runs) -> list[str]:
+        """What of the paper's competitors was not trained, for want of hours."""
+        told = list[str]()
+        for place, graph in enumerate(graphs):
+            wanted = [row for row in self.rows(graph) if row in published("table1")]
+            missing = [row for row in wanted if row not in runs or not runs[row][place]]
+            told += [f"{', '.join(missing)} on {graph}"] if missing else []
+        return [f"Not trained so far: {'; '.join(told)}."] if told else []
 
     def presets(self, store: Store) -> str:
         """The parameters that the search chose, as the file of presets that `ncgnn train` reads."""
