@@ -8,9 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from ncgnn._io import sha256_of_file
 from ncgnn.experiments import read_runs
 from ncgnn.report import write_run_report
-from ncgnn.training import RunFolder, finished_run, load_run
+from ncgnn.training import (
+    DamagedFileError,
+    RunFolder,
+    finished_run,
+    load_run,
+    make_config,
+    train_run,
+)
 from ncgnn.training.config import FORMAT
 
 KEPT = sorted((Path(__file__).parent / "assets").glob("run-format-*"))
@@ -40,3 +48,22 @@ def test_a_kept_run_is_reported_and_stands_in_tables(kept, tmp_path):
     assert not problems
     (record,) = records
     assert record.result["scores"] == json.loads((kept / "result.json").read_text())["scores"]
+
+
+def test_weights_of_other_sizes_are_told_in_one_line(tmp_path):
+    folders = [
+        train_run(
+            make_config(dataset="digits", model="gcn", settings={"epochs": 1, "hidden": hidden}),
+            tmp_path / str(hidden),
+        ).folder
+        for hidden in (2, 3)
+    ]
+    path = folders[0] / "weights.safetensors"
+    shutil.copy(folders[1] / path.name, path)
+    done = json.loads((folders[0] / "done.json").read_text())
+    done["files"][path.name] = sha256_of_file(path)
+    (folders[0] / "done.json").write_text(json.dumps(done))
+    with pytest.raises(DamagedFileError, match=r"does not fit .size mismatch for first") as caught:
+        load_run(folders[0])
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith("; train the run again.")

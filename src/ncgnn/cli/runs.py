@@ -537,7 +537,7 @@ def report(run: opt.RunList, runs: opt.Runs = Path("runs"), json: opt.Json = Fal
         except NcgnnError as error:
             if len(folders) == 1:
                 raise
-            note(f"no report: {error}")
+            note(f"error: no report: {error}")
             continue
         written.append(str(page))
         if not json:

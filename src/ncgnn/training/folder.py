@@ -546,8 +546,15 @@ def load_checkpoint(path: Path, trainer: Trainer) -> dict[str, Any]:
     try:
         restore(trainer, tensors, about)
     except (KeyError, RuntimeError, ValueError, TypeError) as error:
-        raise DamagedFileError(f"{path}: does not fit the model ({error}).") from None
+        raise DamagedFileError(f"{path}: does not fit the model ({first_reason(error)}).") from None
     return about
+
+
+def first_reason(error: Exception) -> str:
+    """The first thing that torch finds wrong with weights, of the lines that it says."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    named = [line for line in lines[1:] if line] or lines or [""]
+    return named[0].rstrip(".")
 
 
 def restore(trainer: Trainer, tensors: dict[str, torch.Tensor], about: dict[str, Any]) -> None:

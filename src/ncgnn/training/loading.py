@@ -26,6 +26,7 @@ from ncgnn.training.folder import (
     DamagedFileError,
     RunFolder,
     find_run,
+    first_reason,
     read_tensors,
     run_folders,
     tensors_sha256,
@@ -96,7 +97,9 @@ def read_trained(folder: RunFolder, config: RunConfig, inputs: GraphInputs) -> T
         trainer.model.load_state_dict(weights_under("model.", tensors))
         trainer.state.best_grouping = Grouping(tensors["confusion"], tensors["group"])
     except (RuntimeError, KeyError) as error:
-        raise DamagedFileError(f"{folder / WEIGHTS}: does not fit ({error}).") from None
+        raise DamagedFileError(
+            f"{folder / WEIGHTS}: does not fit ({first_reason(error)}); train the run again."
+        ) from None
     seconds = float(folder.read_json(TIMING)["seconds"])
     start = Start.read(folder) if (folder / START).is_file() else None
     trained = as_trained(trainer, config, folder.history(), seconds, start)

@@ -40,6 +40,7 @@ from ncgnn.training.folder import (
     WEIGHTS,
     DamagedFileError,
     RunFolder,
+    first_reason,
     load_checkpoint,
     read_tensors,
     save_checkpoint,
@@ -433,5 +434,6 @@ def read_refit(folder: RunFolder, trained: TrainedModel) -> TrainedModel | None:
         model.load_state_dict(weights_under("model.", tensors))
         grouping = Grouping(tensors["confusion"], tensors["group"])
     except (RuntimeError, KeyError) as error:
-        raise DamagedFileError(f"{place / WEIGHTS}: does not fit ({error}); {again}.") from None
+        why = first_reason(error)
+        raise DamagedFileError(f"{place / WEIGHTS}: does not fit ({why}); {again}.") from None
     return _refitted(trained, model, grouping, float(said["seconds"]))
