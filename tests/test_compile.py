@@ -216,5 +216,5 @@ def test_compiled_code_is_kept_where_not_everybody_may_write(tmp_path, umask, is
             capture_output=True, text=True, timeout=120, check=True,
         )  # fmt: skip
         assert done.stdout == "42\n"
-        assert done.stderr.count("anybody may write to") == (not is_kept)
+        assert done.stderr.count("others may write to") == (not is_kept)
         assert any(tmp_path.glob("cache/*/*.nbi")) == is_kept

@@ -241,11 +241,15 @@ def test_what_a_dead_process_has_left_is_removed_and_nothing_else(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["n" * 255, "ü" * 127])
-def test_names_as_long_as_the_system_takes(tmp_path, name):
+def test_names_as_long_as_the_system_takes(tmp_path, name, monkeypatch):
     write_text(tmp_path / name, "all of it")
     assert (tmp_path / name).read_text() == "all of it"
     left = temporary_path(tmp_path / name)
     left.touch()
-    os.utime(left, (0, 0))
-    remove_leftovers(tmp_path, name)  # this process lives
+    remove_leftovers(tmp_path, name)
+    assert left.exists(), "this process lives"
+    monkeypatch.setattr("ncgnn._io._is_alive", lambda process: False)
+    remove_leftovers(tmp_path, "another")
     assert left.exists()
+    remove_leftovers(tmp_path, name)
+    assert not left.exists()

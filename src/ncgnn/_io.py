@@ -66,6 +66,8 @@ def parse_toml(text: str) -> dict[str, Any]:
 
     try:
         return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(str(error)) from None
     except RecursionError:
         raise ValueError("brackets are nested too deeply") from None
     except ValueError as error:  # Python reads no number of thousands of digits, and says how to

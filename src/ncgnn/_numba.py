@@ -35,7 +35,7 @@ def compiled(function: Function) -> Function:
 
     What is compiled is kept on disk, in ``__pycache__`` beside the source, in the user's cache
     where that cannot be written to, or in ``NUMBA_CACHE_DIR``. Reading it back runs code, so that a
-    folder that anybody may write to is not used.
+    folder of somebody else, or one that anybody may write to, is not used.
     """
     untyped = cast("Any", numba)
     try:
@@ -47,17 +47,22 @@ def compiled(function: Function) -> Function:
 
 @cache
 def _is_ours(folder: str) -> bool:
-    """Whether not everybody may write to a folder; says so once where they may."""
+    """Whether a folder is this user's or root's and nobody else may write there; says so once."""
+    if os.name != "posix":
+        return True
     with suppress(OSError):
-        if os.name == "posix" and Path(folder).stat().st_mode & stat.S_IWOTH:
-            warnings.warn(
-                f"anybody may write to {folder}, so that compiled code is neither read from there "
-                "nor kept; take that permission away, or name another folder in NUMBA_CACHE_DIR.",
-                NcgnnWarning,
-                stacklevel=2,
-            )
-            return False
-    return True
+        about = Path(folder).stat()
+        if about.st_uid in (0, os.getuid()) and not about.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
+            return True
+        if about.st_uid == os.getuid() and not about.st_mode & stat.S_IWOTH:
+            return True  # of one's own group
+        warnings.warn(
+            f"others may write to {folder}, so that compiled code is neither read from there nor "
+            "kept; take that permission away, or name another folder in NUMBA_CACHE_DIR.",
+            NcgnnWarning,
+            stacklevel=2,
+        )
+    return False
 
 
 def thread_count() -> int:

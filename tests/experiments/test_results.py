@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from dataclasses import replace
 
@@ -375,4 +376,5 @@ def test_files_of_one_name_are_told_apart():
 
 def test_mixtures_are_named_by_their_experts():
     experts = [{"name": "gcn", "hidden": 128}, {"name": "mlp", "hidden": 64}]
-    assert format_value(experts) == "gcn+mlp"
+    assert re.fullmatch("gcn\\+mlp#[0-9a-f]{4}", format_value(experts))
+    assert format_value(experts) != format_value([{"name": "gcn"}, {"name": "mlp"}])

@@ -34,6 +34,7 @@ def detailed_result(classes: int = 4) -> dict[str, Any]:
     ranges: dict[int, dict[str, Any]] = {0: {"from": 0.0, "to": 0.0}, 1: {"from": 0.01, "to": 0.5}}
     degrees: dict[int, dict[str, Any]] = {0: {"from": 2, "to": 2}, 1: {"from": 3, "to": 4}}
     return made_result() | {
+        "tenths": {"hops": 1, "alone": False},
         "intervals": {"level": 0.95, "resamples": 1000} | known.intervals(),
         "classes": known.by_class(),
         "confused_pairs": known.confused_pairs(),

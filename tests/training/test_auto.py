@@ -804,3 +804,15 @@ def test_experts_of_a_mixture_have_said_what_is_wrong(graph):
     with warnings.catch_warnings():
         warnings.simplefilter("error", NcgnnWarning)
         mixture.model.check_graph(bare)
+
+
+def test_titles_tell_the_decay_that_is_trained():
+    x = np.random.default_rng(0).normal(size=20)
+    nodes = {"id": list(range(20)), "x": x, "y": ["a", "b"] * 10}
+    edges = {"s": list(range(19)), "t": list(range(1, 20))}
+    graph = ncgnn.read_tables(nodes, edges, label="y")
+    titles = [one.title for one in list_candidates(make_auto(dataset="digits"), graph)]
+    assert "mlp, decay 0.0001" in titles
+    given = make_auto(dataset="digits", settings={"weight_decay": 0.01})
+    found = [one for one in list_candidates(given, graph) if one.model == "mlp"]
+    assert [(one.title, one.config.training.weight_decay) for one in found] == [("mlp", 0.01)]

@@ -67,3 +67,37 @@ def test_weights_of_other_sizes_are_told_in_one_line(tmp_path):
         load_run(folders[0])
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith("; train the run again.")
+
+
+SPOILT = {
+    "no split": lambda result: result["nodes"].pop("val"),
+    "an empty record": lambda result: result["accuracy_by_kind"].append({}),
+    "pairs alone": lambda result: result.pop("most_confused"),
+    "sets alone": lambda result: result.pop("calibration"),
+    "no hops": lambda result: result.pop("hops"),
+}
+
+
+@pytest.mark.parametrize("case", SPOILT)
+def test_a_result_that_cannot_be_shown_is_told_in_one_line(tmp_path, case):
+    folder = Path(shutil.copytree(KEPT[0], tmp_path / "run"))
+    result = json.loads((folder / "result.json").read_text())
+    SPOILT[case](result)
+    (folder / "result.json").write_text(json.dumps(result))
+    try:
+        write_run_report(RunFolder(folder))
+    except DamagedFileError as error:
+        assert str(error).endswith("train the run again.")  # noqa: PT017
+
+
+def test_an_earlier_result_without_newer_facts_is_shown(tmp_path):
+    """As the first releases of the format wrote it."""
+    folder = Path(shutil.copytree(KEPT[0], tmp_path / "run"))
+    result = json.loads((folder / "result.json").read_text())
+    newer = ("classes", "confused_pairs", "most_confused", "calibration", "sets", "intervals")
+    for name in (*newer, "tenths", "small_groups"):
+        result.pop(name, None)
+    (folder / "result.json").write_text(json.dumps(result))
+    page, *_ = write_run_report(RunFolder(folder))
+    assert "tenths of nodes with neighbors" not in page.read_text(encoding="utf-8")
+    assert "tenths of the nodes" in page.read_text(encoding="utf-8")

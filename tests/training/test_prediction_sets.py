@@ -408,3 +408,21 @@ def test_few_nodes_with_neighbors_among_many_without_share_their_limit():
     rule = SetRule.fit(shares, labels, confusion)
     assert np.isfinite(rule.limits).all()
     assert rule.limits == (rule.limit,)
+
+
+def test_why_there_are_fewer_than_five_groups_is_said():
+    random = np.random.default_rng(0)
+
+    def remark(confusion):
+        shares = random.dirichlet(np.ones(3), len(confusion))
+        labels = random.integers(0, 3, len(confusion))
+        return SetRule.fit(shares, labels, confusion).about_groups()
+
+    assert remark(random.random(400)) == ""
+    few = "a group needs 50 validation nodes with neighbors, and there are"
+    assert remark(random.random(120)) == f"2 groups of NC and not 5: {few} 120."
+    assert remark(random.random(60)) == f"One limit for all NC: {few} 60."
+    tied = np.where(random.random(400) < 0.85, 0, random.random(400))
+    assert remark(tied).endswith("many validation nodes have the same NC.")
+    alone = np.append(random.random(65), np.full(65, np.nan))
+    assert remark(alone) == f"One limit for all NC, and one for nodes that are alone: {few} 65."

@@ -510,7 +510,7 @@ def test_a_run_is_guided_by_a_function_and_saved_by_its_name(tmp_path, monkeypat
 
 
 TAMPERED = {
-    "no scores": (lambda r: r.pop("scores"), "scores Field required"),
+    "no scores": (lambda r: r.pop("scores"), "scores is missing"),
     "scores are text": (lambda r: r.update(scores="high"), "scores must be a valid dict"),
     "a score is text": (
         lambda r: r["scores"]["test"].update(accuracy="0.9"),
@@ -531,7 +531,7 @@ TAMPERED = {
     "a seed is text": (lambda r: r.update(seed="a"), "seed must be a valid int"),
     "epochs are text": (lambda r: r.update(epochs="x"), "epochs must be a valid int"),
     "an unknown metric": (lambda r: r.update(metric="nope"), "lack nope"),
-    "no split": (lambda r: r.pop("split"), "split Field required"),
+    "no split": (lambda r: r.pop("split"), "split is missing"),
 }
 
 

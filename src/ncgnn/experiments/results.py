@@ -7,6 +7,7 @@ that differ in nothing but their seed, and rows are compared seed by seed.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections import Counter, defaultdict
@@ -356,7 +357,9 @@ def format_value(value: object) -> str:
     if value is None:
         return "–"
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-        return "+".join(str(one.get("name")) for one in cast("list[dict[str, Any]]", value))
+        experts = cast("list[dict[str, Any]]", value)
+        mark = hashlib.sha256(json.dumps(experts, sort_keys=True).encode()).hexdigest()[:4]
+        return f"{'+'.join(str(one.get('name')) for one in experts)}#{mark}"
     text = json.dumps(value).replace('"', "").replace(" ", "")
     return re.sub(r"\b([0-9a-f]{8})[0-9a-f]{56}\b", r"\1", text)
 
@@ -442,14 +445,17 @@ def _options(record: Record, siblings: Sequence[Sequence[Record]]) -> str:
         f"{name.partition('.')[2]}={format_value(own.get(name))}"
         for name, found in sorted(counts.items())
         if name not in ("training.seed", "data.fingerprint")
-        and not (is_mixture and name not in _OF_MIXTURES)
+        and not (is_mixture and name in _OF_EXPERTS)
         and json.dumps(own.get(name)) != _commonest(found)
     ]
     return " ".join(shown)
 
 
-#: What tells models from each other that were trained apart and combined.
-_OF_MIXTURES = ("model.experts", "model.shares", "model.gate", "data.fractions", "data.split_seed")
+#: What says nothing of models that were combined: how each was trained is in runs of their own.
+_OF_EXPERTS = (
+    *("training.learning_rate", "training.weight_decay", "training.epochs", "training.patience"),
+    *("training.averaging", "training.batch_size", "training.fanout", "model.temperatures"),
+)
 
 
 def _commonest(counts: Counter[str]) -> str | None:
@@ -483,6 +489,11 @@ def find_references(rows: Iterable[Row], against: str) -> dict[tuple[str, str], 
         if not exact and len(several) > 1:
             known = "; ".join(row.label for row in several)
             raise InputError(f"--against {against} means several rows; name one of them: {known}.")
+        if len(exact) > 1:
+            raise InputError(
+                f"--against {against} means {len(exact)} rows of one name; move the runs of all "
+                "but one of them away."
+            )
         references[place] = (exact or several)[0]
     return references
 

@@ -67,6 +67,8 @@ def describe_error(error: ValidationError, kind: type[BaseModel] | None = None) 
         return describe_unknown_option(field, [] if kind is None else list(kind.model_fields))
     if isinstance(cause := first.get("ctx", {}).get("error"), InputError):
         return f"{field}: {cause}"
+    if first["type"] == "missing":
+        return f"{field} is missing."
     message = str(first["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
     given = "" if isinstance(first.get("input"), dict) else f"; got {_show(first.get('input'))}"
     return f"{field} {message}{given}." if field else f"{message}."

@@ -363,9 +363,11 @@ def _buffers() -> Generator[Any]:
             nonlocal made
             made += 1
             size = shape[0] * shape[1] * like.element_size()
+            if like.device.type != "cpu":
+                return like.new_empty(shape)
             if size >= _MANY_BYTES:
                 return_freed_memory()
-            if like.device.type != "cpu" or size < LARGEST_SHARE * available_gib() * 2**30:
+            if size < LARGEST_SHARE * available_gib() * 2**30:
                 return like.new_empty(shape)
             kind = np.dtype(str(like.dtype).removeprefix("torch."))
             return torch.from_numpy(np.memmap(f"{folder}/{made}.rows", kind, "w+", shape=shape))

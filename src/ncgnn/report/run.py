@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jinja2 import TemplateError
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ncgnn._io import atomic_write, write_text
-from ncgnn.errors import InputError
+from ncgnn.errors import InputError, NcgnnError
 from ncgnn.metrics import group_names
 from ncgnn.report.auto import leaderboard, share_table
 from ncgnn.report.scores import (
@@ -51,10 +52,12 @@ from ncgnn.training import (
     ENVIRONMENT,
     FEWEST_NODES,
     METRICS,
+    RESULT,
     SCORE_NAMES,
     SPLIT,
     TIMING,
     TRIED,
+    DamagedFileError,
     measure_name,
     read_config_file,
     refit_facts,
@@ -78,7 +81,22 @@ def write_run_report(folder: RunFolder) -> list[Path]:
     """Write ``report.html`` and the figures as PNG and SVG; returns the paths, report first.
 
     The run's result must be written; it need not be marked as done.
+
+    Raises:
+        DamagedFileError: The result lacks what a report shows.
     """
+    try:
+        return _write_run_report(folder)
+    except NcgnnError:
+        raise
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, TemplateError) as error:
+        raise DamagedFileError(
+            f"{folder / RESULT} cannot be shown ({type(error).__name__}: {error}); train the run "
+            "again."
+        ) from error
+
+
+def _write_run_report(folder: RunFolder) -> list[Path]:
     run = RunFacts.read(folder)
     pictures: dict[str, bytes] = {}
     paths: list[Path] = []
@@ -292,7 +310,7 @@ def _about_small_groups(run: RunFacts) -> str:
 
 
 #: Options of training that hold for models that were trained apart and combined.
-_OF_COMBINED = ("seed", "metric", "device", "class_shares")
+_OF_COMBINED = ("seed", "metric", "device", "precision", "class_shares", "calibration")
 
 
 def _config_table(config: Record) -> Table:

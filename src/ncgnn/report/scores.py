@@ -46,7 +46,6 @@ ABOUT_INTERVALS = (
     "In brackets: 95 % intervals over nodes; they say nothing of other seeds or splits."
 )
 _OWN_GROUPS = "Groups of the model"
-_TENTHS = "k=1, tenths of nodes with neighbors"
 _DPI = 150
 
 
@@ -262,23 +261,15 @@ def places(result: Record, measure: str) -> Places:
     """
     limits = ", ".join(f"{limit:g}" for limit in result["thresholds"])
     true = group_names(len(result["thresholds"]) + 1)
-    within = f"k={result['hops']}"
+    within, whose = f"k={result['hops']}", _whose_tenths(result)
     own = group_names(len(result.get("group_sizes", ())), measure)
     tenths = [f"{part / 10:.1f} to {(part + 1) / 10:.1f}" for part in range(10)]
     found: Places = []
     for title, key, names in (
         ("Kind, estimated", "estimated_kind", None),
         ("Kind, by the true labels", "kind", None),
-        (
-            "NC, estimated, k=1, tenths of nodes with neighbors",
-            "estimated_nc_decile",
-            range_name,
-        ),
-        (
-            "NC of the true labels, k=1, tenths of nodes with neighbors",
-            "true_nc_decile",
-            range_name,
-        ),
+        (f"NC, estimated, {whose}", "estimated_nc_decile", range_name),
+        (f"NC of the true labels, {whose}", "true_nc_decile", range_name),
         (f"NC of the true labels, {within}, at {limits}{reachable(result)}", "true_group", true),
         (_OWN_GROUPS, "group", own),
         ("Degree", "degree", range_name),
@@ -295,6 +286,13 @@ def places(result: Record, measure: str) -> Places:
         if named:
             found.append((title, named))
     return found
+
+
+def _whose_tenths(result: Record) -> str:
+    """Which nodes are divided by their NC; earlier results do not say."""
+    if (about := result.get("tenths")) is None:
+        return "tenths of the nodes"
+    return f"k={about['hops']}, tenths of nodes with neighbors"
 
 
 def range_name(record: Record) -> str:
@@ -395,7 +393,7 @@ def places_figure(result: Record) -> Figure | None:
         figure = Figure(figsize=(11, 3.3), dpi=_DPI, layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True)
         _points(left, tenths)
-        left.set_xlabel("estimated NC, tenths of nodes with neighbors; equal ones together")
+        left.set_xlabel(f"estimated NC, {_whose_tenths(result)}; equal ones together")
         _points(right, degrees)
         right.set_xlabel("degree")
         part = evaluated_part(result)

@@ -184,7 +184,7 @@ def _brackets(share: float, nodes: int) -> str:
 
 def _about_limits(groups: Record) -> list[str]:
     """Which validation nodes the limits by NC are from."""
-    if len(groups["nodes"]) < 2:
+    if len(groups["nodes"]) < 2:  # the remark says so
         return []
     sizes = ", ".join(f"{count:,}" for count in groups["nodes"])
     alone = groups.get("alone", 0)
@@ -218,7 +218,7 @@ def _draw_reliability(axis: Axes, found: Record) -> None:
             markersize=4.5,
             label=f"{when}: error {error} %",
         )
-    if not found["after"]["reliability"] or not _join_bins(found["after"]["reliability"]):
+    if not _join_bins(found["after"]["reliability"]):
         axis.text(0.5, 0.25, f"fewer than {FEWEST_NODES} nodes", ha="center", fontsize=8)
     axis.set_xlabel("probability of the answer, before calibration and after")
     axis.set_ylabel("right answers")
@@ -272,7 +272,8 @@ def _draw_coverage(axis: Axes, sets: Record) -> None:
     axis.set_xlim(-0.6, len(parts) - 0.4)
     about = "estimated NC; mean size of sets, one limit → by NC"
     if few := len(every) - len(parts):
-        about += f"\nnot shown: {few} parts of fewer than {FEWEST_NODES} nodes"
+        parts_text = "one part" if few == 1 else f"{few} parts"
+        about += f"\nnot shown: {parts_text} of fewer than {FEWEST_NODES} nodes"
     axis.set_xlabel(about)
     axis.set_ylabel("sets that hold the class")
     show_percent(axis.yaxis)

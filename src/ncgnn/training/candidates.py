@@ -277,7 +277,7 @@ def list_candidates(wanted: AutoConfig, graph: Graph) -> list[Candidate]:
 
     def trained_with(rate: float, decay: float) -> list[Candidate]:
         told = _name_rates(rate, decay)
-        shown = {k: v for k, v in told.items() if v != first[k]}
+        shown = {k: v for k, v in told.items() if v != first[k] and k not in wanted.training}
         return [_candidate(wanted, graph, name, {}, told, shown) for name in stepwise]
 
     found = [*fitted_with(slice(1)), *trained_with(*rates[0]), *fitted_with(slice(1, None))]

@@ -57,6 +57,7 @@ SCORE_NAMES = {
 DETAILS = (
     *("classes", "confused_pairs", "most_confused"),
     *("accuracy_by_estimated_nc_decile", "accuracy_by_true_nc_decile", "accuracy_by_degree"),
+    "tenths",
     *("calibration", "sets", "mixture"),
 )
 #: NC above it is high where a model has no threshold on NC of its own.
@@ -306,6 +307,7 @@ def scores_by_place(
         "accuracy_by_estimated_kind": known.by_part(
             _kind_places(outcome.kinds)[nodes], kinds, macro_f1=True
         ),
+        "tenths": {"hops": 1, "alone": False},
         "accuracy_by_estimated_nc_decile": known.by_part(*estimated),
         "accuracy_by_true_nc_decile": known.by_part(*actual),
         "accuracy_by_degree": known.by_part(degree[nodes], degrees, macro_f1=True),

@@ -302,7 +302,7 @@ def _combine(
 def _name_parts(trained: TrainedModel) -> NDArray[np.str_]:
     """The part of every node, and ``added`` where edges alone have named it."""
     found, source = trained.parts, trained.graph.source
-    if not isinstance(source, Tables):
+    if not isinstance(source, Tables) or trained.graph.features is None:
         return found
     is_added = np.zeros(len(found), dtype=bool)
     is_added[source.report.added_to(len(found))] = True

@@ -77,6 +77,7 @@ class SetRule:
         limit: That of nodes whose NC is unknown or says nothing, because they are alone; with too
             few of them among the calibration nodes it is that of the group with the highest NC.
         known: How many calibration nodes have an NC that says something; None without groups.
+        apart: Whether nodes whose NC is unknown or says nothing have a limit of their own.
     """
 
     score: SetScore
@@ -86,6 +87,7 @@ class SetRule:
     nodes: tuple[int, ...]
     limit: float
     known: int | None = None
+    apart: bool = False
 
     @classmethod
     def fit(
@@ -132,18 +134,21 @@ class SetRule:
         found = [own[group == number] for number in range(len(edges) + 1)]
         limits = tuple(conformal_quantile(part, coverage) for part in found)
         limit = conformal_quantile(own[alone], coverage) if is_apart else limits[-1]
-        return cls(score, coverage, edges, limits, tuple(map(len, found)), limit, known)
+        return cls(score, coverage, edges, limits, tuple(map(len, found)), limit, known, is_apart)
 
     def about_groups(self) -> str:
-        """A sentence where there are too few calibration nodes for five groups of NC."""
-        smallest = smallest_group(self.coverage)
-        if self.known is None or self.known >= FIFTHS * smallest:
+        """A sentence where there are fewer than five groups of NC, and why."""
+        count, smallest = len(self.limits), smallest_group(self.coverage)
+        if self.known is None or count >= FIFTHS:
             return ""
         there = f"there are {self.known:,}" if self.known != 1 else "there is one"
-        needs = f"a group needs {smallest:,} validation nodes with neighbors, and {there}"
-        if len(self.limits) == 1:
-            return f"One limit for all NC: {needs}."
-        return f"{len(self.limits)} groups of NC and not {FIFTHS}: {needs}."
+        why = f"a group needs {smallest:,} validation nodes with neighbors, and {there}"
+        if count < min(FIFTHS, self.known // smallest):
+            why = "many validation nodes have the same NC"
+        if count > 1:
+            return f"{count} groups of NC and not {FIFTHS}: {why}."
+        rest = ", and one for nodes that are alone" if self.apart else ""
+        return f"One limit for all NC{rest}: {why}."
 
     def sets(
         self,
@@ -372,8 +377,8 @@ def sets_report(
         "groups": {
             "edges": list(rule.edges),
             "nodes": list(rule.nodes),
-            "alone": (alone := int((trained.outcome.kinds[trained.split.val] == "alone").sum())),
-            "apart": alone > 0 and sum(rule.nodes) == len(trained.split.val) - alone,
+            "alone": int((trained.outcome.kinds[trained.split.val] == "alone").sum()),
+            "apart": rule.apart,
             "remark": rule.about_groups(),
         },
         "parts": [

@@ -505,7 +505,9 @@ class Search:
         average = _mix(experts, parts, "none")
         if not judge_combination(average, pool[0].trained, pool[0].row.title).better:
             return pool[0]
-        return Found(average, Row(f"average of {_list(experts, parts)}", "mixture", ""))
+        row = Row(f"average of {_list(experts, parts)}", "mixture", "")
+        row.val = average.history[0][f"val_{self.metric}"]
+        return Found(average, row)
 
     def _read(self) -> None:
         """Take up an interrupted search; a larger budget takes up what was skipped before."""

@@ -51,9 +51,9 @@ def judge(
         gain = _compare(*pair) | {"features": features.title, "features_val": features.val}
     bare = trained.graph.features is None
     tried = any(row.state == "finished" and _uses_both(row.model, bare) for row in rows)
-    gain = gain if sees_graph or tried else None
-    if gain is None and not trained.graph.num_entries:
-        said = "The graph has no edges, and so adds nothing to the features."
+    gain = gain if (sees_graph or tried) and trained.graph.num_entries else None
+    if not trained.graph.num_entries:
+        said = "The graph has no edges, so that there is nothing that it could add."
     elif gain is None:
         said = _say_unknown(sees_graph)
     elif sees_graph:
@@ -195,9 +195,8 @@ def _remedies(
         )
     if unseen := _never_answered(trained):
         found.append(
-            f"{_name_classes(unseen)} never predicted but for training nodes of "
-            f"{'it' if len(unseen) == 1 else 'them'}: select by metric = 'macro_f1', or merge rare "
-            "classes."
+            f"{_name_classes(unseen)} never predicted for a node that was not trained on: select "
+            "by metric = 'macro_f1', or merge rare classes."
         )
     return found
 

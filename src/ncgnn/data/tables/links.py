@@ -250,8 +250,8 @@ def _weigh(
         )
     factors = np.array([columns.kinds.get(name, 0.0) for name in names])
     report.other_kinds = int((kept & (factors == 0)).sum())
-    report.kinds = _count_kinds(names, kept)
     kept &= factors > 0
+    report.kinds = _count_kinds(names, kept)
     return weights * factors
 
 
