@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.io import savemat
@@ -84,3 +86,10 @@ def test_a_truncated_and_a_missing_file(tmp_path):
     path.unlink()
     with pytest.raises(DataNotFoundError, match=r"Tiny1\.mat"):
         find_parser("facebook100")(files)
+
+
+def test_a_file_that_crashes_the_reader_of_scipy_is_an_error():
+    """Found by fuzzing; scipy ends the process with a segmentation fault."""
+    path = Path(__file__).with_name("crashes_scipy.mat")
+    with pytest.raises(InputError, match=r"is not a readable MATLAB file .* get a fresh copy"):
+        find_parser("facebook100")({path.name: path})
