@@ -553,3 +553,16 @@ def test_a_result_that_was_changed_and_signed_is_one_line_and_stops_no_table(
     records, problems = read_runs(tmp_path)
     assert records == []
     assert words in problems[folder]
+
+
+@pytest.mark.parametrize("changed", [{}, {"seconds": "x"}, {"seconds": None}, {"seconds": True}])
+def test_a_time_that_is_none_is_told_in_one_line(undisturbed, tmp_path, changed):
+    shutil.copytree(undisturbed.folder, folder := tmp_path / undisturbed.folder.name)
+    (folder / "timing.json").write_text(json.dumps({"format": 1} | changed))
+    done = json.loads((folder / "done.json").read_text())
+    if "timing.json" in done["files"]:
+        done["files"]["timing.json"] = sha256_of_file(folder / "timing.json")
+    (folder / "done.json").write_text(json.dumps(done))
+    for read in (finished_run, write_run_report):
+        with pytest.raises(DamagedFileError, match="train the run again"):
+            read(RunFolder(folder))

@@ -193,6 +193,15 @@ class RunFolder:
             raise DamagedFileError(f"{self / RESULT}: {wrong}; train the run again.") from None
         return found
 
+    def read_seconds(self) -> float:
+        """How long training took."""
+        found = self.read_json(TIMING).get("seconds")
+        if isinstance(found, bool) or not isinstance(found, int | float) or not found >= 0:
+            raise DamagedFileError(
+                f"{self / TIMING}: seconds must be a number; train the run again."
+            )
+        return float(found)
+
     def write_config(self, config: RunConfig, *, durable: bool = False) -> None:
         """Write the configuration."""
         write_text(self / CONFIG, to_toml(config.model_dump(mode="json")), durable=durable)

@@ -20,7 +20,6 @@ from ncgnn.training.folder import (
     LATEST,
     SPLIT,
     START,
-    TIMING,
     TRIED,
     WEIGHTS,
     DamagedFileError,
@@ -100,7 +99,7 @@ def read_trained(folder: RunFolder, config: RunConfig, inputs: GraphInputs) -> T
         raise DamagedFileError(
             f"{folder / WEIGHTS}: does not fit ({first_reason(error)}); train the run again."
         ) from None
-    seconds = float(folder.read_json(TIMING)["seconds"])
+    seconds = folder.read_seconds()
     start = Start.read(folder) if (folder / START).is_file() else None
     trained = as_trained(trainer, config, folder.history(), seconds, start)
     tried = folder.read_json(TRIED) if (folder / TRIED).is_file() else None

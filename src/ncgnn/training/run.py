@@ -37,7 +37,6 @@ from ncgnn.training.folder import (
     CONFIG,
     DONE,
     RESULT,
-    TIMING,
     DamagedFileError,
     OtherRunError,
     RunFolder,
@@ -332,7 +331,7 @@ def finished_run(folder: RunFolder) -> RunResult:
         InputError: The run is not finished.
     """
     folder.check()
-    seconds = float(folder.read_json(TIMING)["seconds"])
+    seconds = folder.read_seconds()
     result = folder.read_result()
     return RunResult(folder.path, folder.read_config(), result, seconds, fresh=False)
 
