@@ -489,11 +489,6 @@ def find_references(rows: Iterable[Row], against: str) -> dict[tuple[str, str], 
         if not exact and len(several) > 1:
             known = "; ".join(row.label for row in several)
             raise InputError(f"--against {against} means several rows; name one of them: {known}.")
-        if len(exact) > 1:
-            raise InputError(
-                f"--against {against} means {len(exact)} rows of one name; move the runs of all "
-                "but one of them away."
-            )
         references[place] = (exact or several)[0]
     return references
 
