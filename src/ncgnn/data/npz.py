@@ -17,6 +17,7 @@ import warnings
 import zipfile
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,6 +55,9 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _FRESH_COPY = "make it again, or get a fresh copy"
 
+#: Held while numpy reads a header: Python's parser of literals, which it takes for that, counts how
+#: deep it is for all threads together (3.11), and fails where two are at it.
+HEADERS = Lock()
 #: No array of a graph that fits into a machine's memory is larger.
 MOST_BYTES = 16 << 30
 #: Deflate packs zeros about 1000 : 1, so no honest member of some size exceeds this.
@@ -384,7 +388,7 @@ def too_large(where: str, limit: int, found: str) -> InputError:
 
 def _decode(stream: IO[bytes], where: str, size: int) -> NDArray[Any]:
     """An array from a file of so many bytes, read straight into the memory that it stays in."""
-    with reading(where, "numpy array"), warnings.catch_warnings():
+    with reading(where, "numpy array"), HEADERS, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _check_declared_size(stream, size)
         try:

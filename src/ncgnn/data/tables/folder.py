@@ -29,7 +29,7 @@ from uuid import uuid4
 import numpy as np
 
 from ncgnn._io import as_path, make_durable, remove_leftovers, sha256_of_file, temporary_path
-from ncgnn.data.npz import errors_in, reading
+from ncgnn.data.npz import HEADERS, errors_in, reading
 from ncgnn.data.tables.encoding import Features
 from ncgnn.data.tables.links import LinkReport
 from ncgnn.data.tables.schema import Column, parse_schema
@@ -401,7 +401,7 @@ def _tables_of(
 
 def _map(path: Path) -> NDArray[Any]:
     """An array that stays on the disk until it is used."""
-    with reading(path, "array"):
+    with reading(path, "array"), HEADERS:
         if path.stat().st_size and np.load(path, mmap_mode="r", allow_pickle=False).size:
             return np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
         return np.load(path, allow_pickle=False)
