@@ -52,10 +52,10 @@ def _is_ours(folder: str) -> bool:
         return True
     with suppress(OSError):
         about = Path(folder).stat()
-        if about.st_uid in (0, os.getuid()) and not about.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
+        mine = about.st_uid == os.getuid()
+        others = stat.S_IWOTH if mine else stat.S_IWOTH | stat.S_IWGRP
+        if (mine or about.st_uid == 0) and not about.st_mode & others:
             return True
-        if about.st_uid == os.getuid() and not about.st_mode & stat.S_IWOTH:
-            return True  # of one's own group
         warnings.warn(
             f"others may write to {folder}, so that compiled code is neither read from there nor "
             "kept; take that permission away, or name another folder in NUMBA_CACHE_DIR.",

@@ -112,22 +112,24 @@ def analyze(
     check_for_spreadsheet(for_spreadsheet, out and table_format)
     if edges is not None:
         raise InputError(f"two tables, {graph} and {edges}, need --sql and --label COLUMN.")
-    written = out, table_format, for_spreadsheet
-    _analyze_graph(graph, counts, threshold, written, related, data_dir, force, json)
+    _analyze_graph(
+        graph, counts, threshold, out, table_format, for_spreadsheet, related, data_dir, force, json
+    )
 
 
 def _analyze_graph(
     graph: str,
     hops: tuple[int, ...],
     threshold: float,
-    written: tuple[Path | None, opt.TableFormat, bool],
+    out: Path | None,
+    table_format: opt.TableFormat,
+    for_spreadsheet: bool,
     related: bool,
     data_dir: Path | None,
     force: bool,
     json: bool,
 ) -> None:
     paths: list[Path] = []
-    out, table_format, safe = written
     with show_status("reading the graph") as status:
         loaded = ncgnn.load(graph, data_dir)
         if out is not None and not force:
@@ -136,7 +138,9 @@ def _analyze_graph(
         analysis = ncgnn.analyze(loaded, hops=hops, threshold=threshold, related=related)
         if out is not None:
             status.update("writing tables and figures")
-            paths = ncgnn.report.write_analysis(analysis, out, table_format, for_spreadsheet=safe)
+            paths = ncgnn.report.write_analysis(
+                analysis, out, table_format, for_spreadsheet=for_spreadsheet
+            )
     if json:
         print_json(analysis.to_json())
     else:

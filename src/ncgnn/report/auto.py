@@ -34,8 +34,8 @@ def leaderboard(facts: Mapping[str, Any]) -> Table:
     head = ("candidate", f"val {name}", "val loss", f"test {name}", "seconds", "")
     rule = (
         "A combination is chosen where its answers for validation nodes are likelier by more than "
-        "the standard error (±, in nats, after each model got one temperature, without which the "
-        "column is) and its score is not lower by more than two standard errors of the difference, "
+        "the standard error (±, in nats, after each model was given one temperature; the column is "
+        "without) and its score is not lower by more than two standard errors of the difference, "
         "or at all with fewer than a hundred validation nodes. "
     )
     note = (

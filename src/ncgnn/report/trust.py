@@ -187,8 +187,7 @@ def _about_limits(groups: Record) -> list[str]:
     if len(groups["nodes"]) < 2:  # the remark says so
         return []
     sizes = ", ".join(f"{count:,}" for count in groups["nodes"])
-    alone = groups.get("alone", 0)
-    apart = f", and for {alone:,} that are alone" if alone and groups.get("apart") else ""
+    apart = f", and for {groups['alone']:,} that are alone" if groups.get("apart") else ""
     return [
         "By NC: a limit of its own for each group of validation nodes with similar NC, of "
         f"{sizes} nodes{apart}."
@@ -207,18 +206,18 @@ def trust_figure(result: Record) -> Figure:
 
 def _draw_reliability(axis: Axes, found: Record) -> None:
     axis.plot((0, 1), (0, 1), color=GRAY, linestyle="--", linewidth=1.2)
+    curves = {when: _join_bins(found[when]["reliability"]) for when in ("before", "after")}
     for when, color, marker in (("before", ORANGE, "s"), ("after", BLUE, "o")):
-        points = _join_bins(found[when]["reliability"])
         error = _error(found[when])
         axis.plot(
-            [one["confidence"] for one in points],
-            [one["accuracy"] for one in points],
+            [one["confidence"] for one in curves[when]],
+            [one["accuracy"] for one in curves[when]],
             color=color,
             marker=marker,
             markersize=4.5,
             label=f"{when}: error {error} %",
         )
-    if not _join_bins(found["after"]["reliability"]):
+    if not curves["after"]:
         axis.text(0.5, 0.25, f"fewer than {FEWEST_NODES} nodes", ha="center", fontsize=8)
     axis.set_xlabel("probability of the answer, before calibration and after")
     axis.set_ylabel("right answers")
@@ -272,8 +271,8 @@ def _draw_coverage(axis: Axes, sets: Record) -> None:
     axis.set_xlim(-0.6, len(parts) - 0.4)
     about = "estimated NC; mean size of sets, one limit → by NC"
     if few := len(every) - len(parts):
-        parts_text = "one part" if few == 1 else f"{few} parts"
-        about += f"\nnot shown: {parts_text} of fewer than {FEWEST_NODES} nodes"
+        hidden = "one part" if few == 1 else f"{few} parts"
+        about += f"\nnot shown: {hidden} of fewer than {FEWEST_NODES} nodes"
     axis.set_xlabel(about)
     axis.set_ylabel("sets that hold the class")
     show_percent(axis.yaxis)

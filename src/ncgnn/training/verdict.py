@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ncgnn.training.scores import Estimate
     from ncgnn.training.trained import TrainedModel
 
-#: What nodes of a split are called.
-PART_WORDS = {"val": "validation", "test": "test"}
 # Fewer nodes of a kind are not spoken of, and from fewer validation nodes nothing follows.
 _FEWEST = 50
 # Edges are called useless where a gain of more than two points can be excluded.
@@ -115,13 +113,12 @@ def _say_unknown(sees_graph: bool) -> str:
 def _say_none(gain: dict[str, Any], chosen: Row, beside: Row | None) -> str:
     """That validation chose a model which sees no edges, and how far the others are from it."""
     value, low, high = gain["accuracy"]
-    which = f"on {gain['nodes']:,} {PART_WORDS[gain['part']]} nodes"
     sees = "nothing of a node" if chosen.model == "majority" else "features alone"
     title = "the best model of the graph" if beside is None else beside.title
     return (
         f"The graph adds nothing that validation shows: {chosen.title}, which sees {sees}, was "
         f"chosen there; {title}, which sees the graph, differs from it by {_points(value)} "
-        f"points {which} (95 %: {_points(low)} to {_points(high)})."
+        f"points on {_nodes(gain)} (95 %: {_points(low)} to {_points(high)})."
     )
 
 
@@ -129,7 +126,7 @@ def _say_gain(gain: dict[str, Any], rest: str) -> str:
     """What the graph adds to what is known without it, in a sentence."""
     value, low, high = gain["accuracy"]
     interval = f"95 %: {_points(low)} to {_points(high)}"
-    nodes = f"{gain['nodes']:,} {PART_WORDS[gain['part']]} nodes"
+    nodes = _nodes(gain)
     if low > 0:
         text = f"The graph adds {_points(value)} points to {rest} on {nodes} ({interval})"
     elif high < 0:
@@ -144,6 +141,11 @@ def _say_gain(gain: dict[str, Any], rest: str) -> str:
         text += f"; on mixed nodes {_points(value)}"
         text += "" if low > 0 or high < 0 else f" ({_points(low)} to {_points(high)})"
     return f"{text}."
+
+
+def _nodes(gain: dict[str, Any]) -> str:
+    """How many nodes a difference was measured on, and of which part."""
+    return f"{gain['nodes']:,} {'test' if gain['part'] == 'test' else 'validation'} nodes"
 
 
 def _points(share: float) -> str:

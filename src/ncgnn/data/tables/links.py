@@ -238,15 +238,15 @@ def _weigh(
         return weights
     kinds: list[Any] = table.column(columns.kind, "kind").cast("string").to_pylist()
     names = ["" if kind is None else kind for kind in kinds]
-    report.kinds = dict(Counter(names).most_common())
     if columns.kinds is None:
         report.kinds = _count_kinds(names, kept)
         return weights
-    unknown = [kind for kind in columns.kinds if kind not in report.kinds]
+    there = dict(Counter(names).most_common())
+    unknown = [kind for kind in columns.kinds if kind not in there]
     if unknown:
         raise InputError(
             f"{table.where}: no edge is of kind '{unknown[0]}'; there are "
-            f"{shorten(', '.join(report.kinds), 200)}."
+            f"{shorten(', '.join(there), 200)}."
         )
     factors = np.array([columns.kinds.get(name, 0.0) for name in names])
     report.other_kinds = int((kept & (factors == 0)).sum())
